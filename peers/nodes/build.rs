@@ -1,4 +1,5 @@
-//! For quiche, which reads the clock and draws chance by itself: both are led through `virtual_world` when this is linked.
+//! For quiche, which reads the clock and draws chance by itself: both are led through `virtual_world` when this is
+//! linked.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -302,7 +302,7 @@ fn outcome(
 ) -> Outcome {
     let bytes = reports.iter().map(|report| report.bytes).sum();
     let client = reports.iter().rev().find_map(|report| report.connection.as_ref()).map(Figures::from);
-    // Of the traces written meanwhile, the server's tells what was lost.
+    // Of the traces written meanwhile, the server's has the losses.
     let server = trace_files(&traces)
         .into_iter()
         .filter(|path| !before.contains(path) && path.to_string_lossy().ends_with("_server.sqlog"))

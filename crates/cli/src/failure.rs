@@ -1,9 +1,9 @@
-//! Why a command did not do what it was asked, and the exit code that says so.
+//! Failures of commands, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A command's bad end: what to tell the person, and which exit code.
+/// A command's failure: the message, and the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// It was understood and tried, and went wrong: exit code 1.

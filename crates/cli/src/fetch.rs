@@ -1,4 +1,4 @@
-//! What `get` and `put` have in common: whom to trust, which way to go, what to report.
+//! Options and reports that `get` and `put` share: trust, choice of transport, progress.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub struct FetchArgs {
     #[arg(long)]
     no_tickets: bool,
     /// Keep address tokens and what was saved of the paths to servers in this file. With --policies resume=careful
-    /// at both ends, a later run begins with half of the window that it had. The file tells which servers were visited
-    /// and from how fast a network
+    /// at both ends, a later run begins with half of the window that it had. The file reveals which servers were
+    /// visited and from how fast a network
     #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
     saved_paths: Option<PathBuf>,
     /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)
@@ -57,7 +57,7 @@ pub struct FetchArgs {
     /// Print a JSON object per file on stdout
     #[arg(long)]
     pub json: bool,
-    /// No progress bars, no notices; errors are still told
+    /// No progress bars, no notices; errors are still printed
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]

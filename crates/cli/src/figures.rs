@@ -6,7 +6,7 @@ use thalweg_units::human_bytes;
 
 use crate::text::milliseconds;
 
-/// What a connection's own counters say. Losses, window and spurious losses are those of what *we* sent: of a download
+/// A connection's own counters. Losses, window and spurious losses are those of what *we* sent: of a download
 /// the server knows them.
 #[derive(Debug, Clone, Copy, Default, Serialize, PartialEq)]
 pub struct Figures {

@@ -92,7 +92,7 @@ impl GetArgs {
         if self.output.is_some() && self.urls.len() > 1 {
             return Err(Failure::usage("-o names one file, but there are several URLs; use --dir"));
         }
-        // A wrong name of any kind is told before anything is made or asked for.
+        // A wrong name of any kind is reported before anything is made or requested.
         for url in &self.urls {
             check_url(url).map_err(Failure::usage)?;
         }
@@ -127,7 +127,7 @@ impl GetArgs {
     }
 }
 
-/// One failure speaks for itself; of several, each is told and then how many.
+/// Of one failure its message alone; of several, each message and then their number.
 fn finish(mut failed: Vec<Failure>, of: usize) -> Result<()> {
     match failed.len() {
         0 => Ok(()),

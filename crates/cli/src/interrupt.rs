@@ -22,7 +22,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on: also one that comes before this runtime does anything else. A second one is heard however soon it
+    /// From now on: also one that comes before this runtime does anything else. A second one is noticed however soon it
     /// comes.
     pub fn stops(fetcher: &Fetcher) -> Self {
         let came = Arc::new(AtomicBool::new(false));

@@ -1,8 +1,8 @@
 //! The `thalweg` program as a library: serve, get, put, perf, qlog, policies, lab, demo.
 //!
 //! [`main`] takes the command line and gives the exit code: 0 done, 1 a transfer or check failed or stdout did not take
-//! the data, 2 wrong usage. A `get` or `put` that Ctrl-C interrupts ends by that signal. People are told on stderr,
-//! data goes to stdout.
+//! the data, 2 wrong usage. A `get` or `put` that Ctrl-C interrupts ends by that signal. Messages for people go to
+//! stderr, data goes to stdout.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

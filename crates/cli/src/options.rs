@@ -1,4 +1,4 @@
-//! Options that several commands share: how connections behave, and what is written down about them.
+//! Options that several commands share: settings of connections, and logs of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

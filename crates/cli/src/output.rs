@@ -1,4 +1,4 @@
-//! What goes where: data as JSON lines on stdout, words for people on stderr.
+//! The streams of a command: data as JSON lines on stdout, messages for people on stderr.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// Tells what does not work as well as it could on this machine.
+/// Warns of what does not work as well as it could on this machine.
 pub fn warnings(endpoint: &Endpoint) {
     for warning in endpoint.warnings() {
         eprintln!("thalweg: {warning}");
@@ -48,7 +48,7 @@ pub fn bytes(data: &[u8]) -> bool {
     }
 }
 
-/// Tells of data that were lost, once.
+/// Reports data that were lost, once.
 pub fn note(error: &io::Error) {
     // Whoever closes our output early has seen enough.
     if error.kind() != io::ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) {

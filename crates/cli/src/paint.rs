@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 
 use clap::builder::styling::{AnsiColor, Style};
 
-/// What a color says.
+/// The meaning of a color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// Nothing: the terminal's own color.

@@ -1,4 +1,4 @@
-//! `thalweg policies`: what can be named where.
+//! `thalweg policies`: the policies of each slot.
 
 mod manual;
 

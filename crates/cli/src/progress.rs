@@ -1,4 +1,4 @@
-//! What a person sees while files move: a line per file on a terminal, nothing but notices elsewhere.
+//! Progress of transfers on stderr: a line per file on a terminal, only notices elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,7 @@ impl Progress {
             Event::Started { job, total, resumed_from } => self.show(*job, *resumed_from, *total, 0),
             Event::Progress { job, bytes, total, rate_bps } => self.show(*job, *bytes, *total, *rate_bps),
             Event::Finished { job, .. } => {
-                // Its result is told in words.
+                // Its result is printed in words.
                 if let Some(bar) = self.jobs.get_mut(*job).and_then(|job| job.bar.take()) {
                     bar.finish_and_clear();
                     self.bars.remove(&bar);

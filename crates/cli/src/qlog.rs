@@ -1,4 +1,4 @@
-//! `thalweg qlog FILE…`: what a trace says about a connection, in a page that a person can read.
+//! `thalweg qlog FILE…`: a summary of a trace for people, in a page of text.
 
 mod reader;
 mod render;

@@ -11,7 +11,7 @@ use thalweg::proto::qlog::{self, QlogWriter};
 
 /// Writes `<ODCID>_<client|server>.sqlog` into a directory for each connection.
 ///
-/// A trace that cannot be written is told on stderr once and never disturbs the connection.
+/// A trace that cannot be written is reported on stderr once and never disturbs the connection.
 #[derive(Debug)]
 pub struct QlogDir {
     directory: PathBuf,

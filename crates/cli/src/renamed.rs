@@ -1,4 +1,4 @@
-//! Options under the names that they had before: they are taken as if written anew, and whoever writes them is told.
+//! Former names of options, which are accepted with a warning.
 
 use std::ffi::{OsStr, OsString};
 

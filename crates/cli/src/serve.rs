@@ -96,7 +96,7 @@ pub struct ServeArgs {
     /// How much memory the process may take; beyond it, connections that hold most and take least are dropped
     #[arg(long, value_name = "SIZE", value_parser = memory, default_value = "256 MB")]
     memory: u64,
-    /// How long running answers may take once the server is told to stop
+    /// How long running responses may take once the server is to stop
     #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = duration)]
     grace: Duration,
     /// Do not log requests
@@ -110,7 +110,7 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Serves until it is told to stop.
+    /// Serves until it is stopped.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! `thalweg completions` and `thalweg man`: what a shell and man(1) want to know of the commands.
+//! `thalweg completions` and `thalweg man`: completion scripts and manual pages.
 
 use clap::{Args, Command};
 use clap_complete::Shell;

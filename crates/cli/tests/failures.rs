@@ -1,4 +1,4 @@
-//! What happens when something dies in the middle: exit code, message, and what is left on disk.
+//! Failures in the middle of a command: exit code, message, and what is left on disk.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Where the data go: pipes, devices, links, directories, descriptors, and a stdout that takes nothing.
+//! Destinations of data: pipes, devices, links, directories, descriptors, and a stdout that cannot be written.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -264,7 +264,7 @@ fn an_interrupt_does_not_wait_for_whoever_reads_a_pipe() {
         let mut child = thalweg(&arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut told = String::new();
-        // Told before the pipe is opened.
+        // Reported before the pipe is opened.
         while !told.contains("is a pipe") {
             assert!(stderr.read_line(&mut told).unwrap() > 0, "{told}");
         }

@@ -19,7 +19,7 @@ async fn hello(server: SocketAddr, name: &str, trusted: CertificateDer<'static>)
     let answer = receive.read_to_end(1 << 20).await?;
     println!("{:?}", connection.stats());
     connection.close(0, b"done");
-    client.wait_idle().await; // lets the server hear of it
+    client.wait_idle().await; // gives the server time to receive the close
     Ok(answer)
 }
 

@@ -1,9 +1,9 @@
 //! One timer per driver, set as rarely as possible, and exact where pacing needs it.
 //!
-//! tokio's timers ring at the next millisecond. A pacer that lets a train of 64 kB leave every 500 microseconds (1 Gbit/s)
-//! would be late for most of them. So a deadline that is near gets a timer of the kernel's own where there is one (Linux:
-//! timerfd, exact to some ten microseconds), and tokio's stays behind it as a safety net, which also lets tests that pause
-//! tokio's clock pass time at will.
+//! tokio's timers ring at the next millisecond. A pacer that lets a train of 64 kB leave every 500 microseconds (1
+//! Gbit/s) would be late for most of them. So a deadline that is near gets a timer of the kernel's own where there is
+//! one (Linux: timerfd, exact to some ten microseconds), and tokio's stays behind it as a safety net, which also lets
+//! tests that pause tokio's clock pass time at will.
 
 use std::{
     future::Future,
@@ -49,8 +49,8 @@ impl Alarm {
     }
 
     /// Ready if `deadline` has come, or will before anything else could be done. Else the task of `cx` is woken at
-    /// `deadline` or, when a timer for an earlier moment is still running, at that one: moving a timer costs more than one
-    /// wake-up too many.
+    /// `deadline` or, when a timer for an earlier moment is still running, at that one: moving a timer costs more than
+    /// one wake-up too many.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };
         let wait = deadline.saturating_since(self.clock.now());
@@ -107,8 +107,8 @@ mod linux {
         pub(super) fn new() -> Option<Self> {
             let timer =
                 timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
-            // Deprecated for types that do not keep their descriptor open; this one does. Its successor is `unsafe` and newer
-            // than the tokio we ask for.
+            // Deprecated for types that do not keep their descriptor open; this one does. Its successor is `unsafe` and
+            // newer than the tokio we ask for.
             #[allow(deprecated)]
             let timer = AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).ok()?;
             Some(Self { timer, armed: None })

@@ -14,13 +14,13 @@ pub struct AwaitedPeer {
 }
 
 impl Connection {
-    /// Tells the transport that the application waits for something of the peer, such as the answer to a request, until
-    /// the result is dropped.
+    /// Notifies the transport that the application waits for something of the peer, such as the answer to a request,
+    /// until the result is dropped.
     ///
     /// An application that only waits sends nothing, and so does not notice that a NAT has given it another address or
     /// that the peer has been restarted; it would wait for the idle timeout. While anything is awaited, a silence of
     /// three probe timeouts (at least 100 ms, at most 3 s) is answered with a PING, and with more at intervals that
-    /// double up to a second. [`silence`](Self::silence) tells how long the peer has not been heard.
+    /// double up to a second. [`silence`](Self::silence) returns how long nothing has arrived from the peer.
     ///
     /// This is for times of waiting. To hold an idle connection open, use [`set_keep_alive`](Self::set_keep_alive).
     pub fn await_peer(&self) -> AwaitedPeer {

@@ -1,5 +1,5 @@
-//! A connection as its driver and the application's handles share it: one lock, the tasks that wait, and the way to wake
-//! the driver.
+//! A connection as its driver and the application's handles share it: one lock, the tasks that wait, and the way to
+//! wake the driver.
 
 use std::{
     ops::Deref,
@@ -111,7 +111,7 @@ pub(crate) struct Waiting {
     pub(crate) readers: FxHashMap<StreamId, Waker>,
 }
 
-/// What the driver tells a stream's send handle.
+/// Events from the driver to a stream's send handle.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
     /// Waits for room.
@@ -411,8 +411,8 @@ impl State {
         }
     }
 
-    /// Keeps what the driver will tell the stream's send handle. Under the lock that opened or accepted the stream, so that
-    /// nothing it tells is missed.
+    /// Keeps the events for the stream's send handle. Under the lock that opened or accepted the stream, so that
+    /// no event is missed.
     pub(crate) fn expect_sender(&mut self, id: StreamId) {
         self.waiting.senders.insert(id, Sender::default());
     }

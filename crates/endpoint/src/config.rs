@@ -20,8 +20,8 @@ use crate::error::ConfigError;
 
 /// Connections that may wait for the application to accept them, unless set otherwise.
 pub(crate) const DEFAULT_BACKLOG: usize = 1024;
-/// Wait for a server's first answer, unless set otherwise. The probes of this time survive an outage of some seconds, and a
-/// person who waits is told before they give up by themselves.
+/// Wait for a server's first answer, unless set otherwise. The probes of this time survive an outage of some seconds,
+/// and a person who waits sees an error before they give up by themselves.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a client needs to open connections.
@@ -52,7 +52,7 @@ impl ClientConfig {
         Self::with_rustls(TlsOptions::new(alpn).client(store)?)
     }
 
-    /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) tells which.
+    /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) states which.
     ///
     /// `alpn` names the application protocols, preferred first; client and server must have one in common. Reads files,
     /// which takes milliseconds: make one configuration and keep it.
@@ -79,7 +79,8 @@ impl ClientConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::NoAlpn`] if `alpn_protocols` is empty: a server that wants a protocol would refuse the connection.
+    /// [`ConfigError::NoAlpn`] if `alpn_protocols` is empty: a server that wants a protocol would refuse the
+    /// connection.
     pub fn with_rustls(config: impl Into<Arc<rustls::ClientConfig>>) -> Result<Self, ConfigError> {
         let config = config.into();
         check_alpn(&config.alpn_protocols)?;
@@ -87,8 +88,8 @@ impl ClientConfig {
     }
 
     /// Uses any implementation of the handshake. With
-    /// [`RustlsClient`](thalweg_proto::crypto::rustls::RustlsClient) this also takes a rustls configuration without ALPN,
-    /// for ends that agree on the application protocol by other means (RFC 9001 section 8.1).
+    /// [`RustlsClient`](thalweg_proto::crypto::rustls::RustlsClient) this also takes a rustls configuration without
+    /// ALPN, for ends that agree on the application protocol by other means (RFC 9001 section 8.1).
     pub fn with_crypto(crypto: Arc<dyn ClientCrypto>) -> Self {
         let mut inner = proto::ClientConfig::new(crypto);
         inner.tokens = Some(Arc::new(MemoryTokenStore::default()));
@@ -117,8 +118,9 @@ impl ClientConfig {
         self
     }
 
-    /// Sets the QUIC versions that the client would rather use, best first: a server that can moves the connection there
-    /// without another round trip (RFC 9368 section 3). Default: none, the version of the first flight is the best.
+    /// Sets the QUIC versions that the client would rather use, best first: a server that can moves the connection
+    /// there without another round trip (RFC 9368 section 3). Default: none, the version of the first flight is the
+    /// best.
     pub fn preferred_versions(mut self, versions: impl Into<Vec<Version>>) -> Self {
         self.inner.preferred_versions = versions.into();
         self
@@ -184,8 +186,8 @@ impl ServerConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::NoAlpn`] if `alpn_protocols` is empty, [`ConfigError::NoQuic`] if rustls cannot serve QUIC with it.
-    /// Also if the system gives no random numbers for the key that seals address tokens.
+    /// [`ConfigError::NoAlpn`] if `alpn_protocols` is empty, [`ConfigError::NoQuic`] if rustls cannot serve QUIC with
+    /// it. Also if the system gives no random numbers for the key that seals address tokens.
     pub fn with_rustls(config: impl Into<Arc<rustls::ServerConfig>>) -> Result<Self, ConfigError> {
         let config = config.into();
         check_alpn(&config.alpn_protocols)?;
@@ -196,8 +198,8 @@ impl ServerConfig {
     }
 
     /// Uses any implementation of the handshake. With
-    /// [`RustlsServer`](thalweg_proto::crypto::rustls::RustlsServer) this also takes a rustls configuration without ALPN,
-    /// for ends that agree on the application protocol by other means (RFC 9001 section 8.1).
+    /// [`RustlsServer`](thalweg_proto::crypto::rustls::RustlsServer) this also takes a rustls configuration without
+    /// ALPN, for ends that agree on the application protocol by other means (RFC 9001 section 8.1).
     ///
     /// # Errors
     ///

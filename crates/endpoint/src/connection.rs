@@ -50,7 +50,7 @@ impl Connecting {
     /// A client can do so when it resumes a session whose server allows 0-RTT: what it writes travels with the first
     /// datagrams. **It can be replayed** by an attacker (RFC 9001 section 9.2): send only what is harmless to do twice.
     /// If the server does not accept it, all of it is sent again by itself once the handshake is complete;
-    /// [`ZeroRttAccepted`] tells which it was.
+    /// [`ZeroRttAccepted`] reports which it was.
     ///
     /// A server always can: what it writes then may reach a client that has not proven who it is.
     ///
@@ -124,7 +124,7 @@ impl Future for Connecting {
     }
 }
 
-/// Tells, once the handshake is complete, whether 0-RTT data were accepted. Await it.
+/// Reports, once the handshake is complete, whether 0-RTT data were accepted. Await it.
 #[derive(Debug)]
 pub struct ZeroRttAccepted {
     connection: ConnectionRef,
@@ -166,7 +166,7 @@ impl Connection {
 
     /// Opens a bidirectional stream; waits while the peer allows no more of them. Cancel-safe.
     ///
-    /// The peer learns of it with the first data written.
+    /// It reaches the peer with the first data written.
     ///
     /// # Errors
     ///
@@ -222,8 +222,8 @@ impl Connection {
         self.poll_accept(cx, Dir::Uni).map_ok(|id| RecvStream::new(self.connection.clone(), id))
     }
 
-    /// [`SendStream::capacity`] for whoever has no hold of the stream itself, because another library wraps it. To be asked by
-    /// the task that writes: of the tasks that wait for room in a stream, only the last is woken.
+    /// [`SendStream::capacity`] for whoever has no hold of the stream itself, because another library wraps it. To be
+    /// asked by the task that writes: of the tasks that wait for room in a stream, only the last is woken.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl Connection {
             return Poll::Ready(Ok(id));
         }
         state.waiting.open[index(dir)].register(cx.waker());
-        // The peer is told that we would like more (STREAMS_BLOCKED).
+        // STREAMS_BLOCKED reports to the peer that we would like more.
         self.connection.unlock_and_drive(state);
         Poll::Pending
     }
@@ -259,7 +259,7 @@ impl Connection {
                     if let Some(sender) = state.waiting.senders.get_mut(&id) {
                         sender.stopped = Some(code);
                     }
-                    // The event that tells of it is queued only now, and nothing else may ever happen to this connection.
+                    // Its event is queued only now, and nothing else may ever happen to this connection.
                     self.connection.unlock_and_drive(state);
                 }
             }
@@ -344,8 +344,8 @@ impl Connection {
 
     /// Waits until everything finished is acknowledged, but no longer than `timeout`; then closes.
     ///
-    /// Returns whether everything was. A stream that was written to and neither finished nor reset counts as undelivered.
-    /// Cancel-safe: when dropped early, the connection stays open.
+    /// Returns whether everything was. A stream that was written to and neither finished nor reset counts as
+    /// undelivered. Cancel-safe: when dropped early, the connection stays open.
     pub async fn graceful_close(&self, timeout: Duration, code: u64, reason: &[u8]) -> bool {
         let delivered = tokio::time::timeout(timeout, poll_fn(|cx| self.poll_delivered(cx))).await;
         self.close(code, reason);
@@ -364,7 +364,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Waits for the end of the connection and says why it ended. Cancel-safe.
+    /// Waits for the end of the connection and returns the reason. Cancel-safe.
     pub async fn closed(&self) -> ConnectionError {
         poll_fn(|cx| {
             let mut state = self.connection.lock();
@@ -404,7 +404,7 @@ impl Connection {
         canonical(self.connection.lock().machine.remote_address())
     }
 
-    /// The local address that datagrams of this connection arrive at, where the system tells.
+    /// The local address that datagrams of this connection arrive at, where the system reports it.
     pub fn local_ip(&self) -> Option<IpAddr> {
         self.connection.lock().machine.local_ip()
     }

@@ -192,7 +192,7 @@ impl Driver {
 }
 
 impl Driver {
-    /// A connection is over and its peer had time to hear of it.
+    /// A connection is over and its peer had time to receive the close.
     fn forget(&mut self, core: &mut Core, key: usize) {
         if core.remove(key).is_some() {
             self.timers.remove(key);
@@ -417,8 +417,8 @@ impl Future for Driver {
             let received = driver.receive(cx).is_ready();
             let expired = driver.expire(now);
             if std::mem::take(&mut driver.woke) && !std::mem::replace(&mut driver.deferred, true) {
-                // Whoever was woken may have an answer, which then shares datagrams with the acknowledgements and with other
-                // answers. They stand in line before this task.
+                // Whoever was woken may have an answer, which then shares datagrams with the acknowledgements and with
+                // other answers. They stand in line before this task.
                 break;
             }
             driver.deferred = false;

@@ -1,4 +1,4 @@
-//! Telling early data (0-RTT) from what follows the handshake.
+//! Separation of early data (0-RTT) from data after the handshake.
 
 use std::{future::poll_fn, task::Poll};
 

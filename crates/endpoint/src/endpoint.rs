@@ -66,7 +66,7 @@ pub struct EndpointBuilder {
 }
 
 impl EndpointBuilder {
-    /// An endpoint that neither connects nor accepts until told how.
+    /// An endpoint that neither connects nor accepts until configured to.
     pub fn new() -> Self {
         Self::default()
     }
@@ -77,7 +77,7 @@ impl EndpointBuilder {
         self
     }
 
-    /// Connects with this configuration unless told otherwise.
+    /// Connects with this configuration by default.
     pub fn client(mut self, config: ClientConfig) -> Self {
         self.client = Some(config);
         self
@@ -93,7 +93,7 @@ impl EndpointBuilder {
 
     /// Sets the size of each socket's receive and send buffer to ask the system for, bytes. Default 4 MiB.
     ///
-    /// If the system grants less, [`Endpoint::warnings`] says so and what to do.
+    /// If the system grants less, [`Endpoint::warnings`] reports it and the remedy.
     pub fn socket_buffer(mut self, bytes: usize) -> Self {
         self.socket_buffer = Some(bytes);
         self
@@ -101,9 +101,9 @@ impl EndpointBuilder {
 
     /// Limits what all connections together hold of received data that their applications have not read, bytes.
     ///
-    /// Beyond it, peers get no new flow control credit until something is read; no connection is closed for it. Default: no
-    /// limit but those of [`StreamsConfig`](crate::StreamsConfig) for each connection. A configuration with a budget of its
-    /// own keeps that.
+    /// Beyond it, peers get no new flow control credit until something is read; no connection is closed for it.
+    /// Default: no limit but those of [`StreamsConfig`](crate::StreamsConfig) for each connection. A configuration with
+    /// a budget of its own keeps that.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = Some(bytes);
         self
@@ -121,12 +121,12 @@ impl EndpointBuilder {
         self
     }
 
-    /// Makes an endpoint for one connection at a time, as client: its socket alone tells whose a datagram is, so its
-    /// connection IDs have no length (RFC 9000 section 5.1).
+    /// Makes an endpoint for one connection at a time, as client: its socket alone determines whose a datagram is, so
+    /// its connection IDs have no length (RFC 9000 section 5.1).
     ///
-    /// A received datagram is 8 bytes shorter. A server can follow the client to any number of addresses, while one that
-    /// does not retire the IDs of former addresses runs out of those of other clients. A further connection while there
-    /// is one is refused with [`ConnectError::TooManyConnections`]. Without effect on an endpoint that accepts
+    /// A received datagram is 8 bytes shorter. A server can follow the client to any number of addresses, while one
+    /// that does not retire the IDs of former addresses runs out of those of other clients. A further connection while
+    /// there is one is refused with [`ConnectError::TooManyConnections`]. Without effect on an endpoint that accepts
     /// connections or has several workers. Default: no, IDs of 8 bytes.
     pub fn one_connection(mut self) -> Self {
         self.one_connection = true;
@@ -135,15 +135,16 @@ impl EndpointBuilder {
 
     /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
     ///
-    /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
-    /// connections; without, they wait for their idle timeout. Servers that run at the same time must not share a key:
-    /// each would end the other's connections for whoever asks it to (section 21.11). Default: random.
+    /// With the same secret key before and after, a server that was restarted can report to clients that it has lost
+    /// their connections; without, they wait for their idle timeout. Servers that run at the same time must not share a
+    /// key: each would end the other's connections for whoever asks it to (section 21.11). Default: random.
     pub fn reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = Some(key);
         self
     }
 
-    /// Replaces the system's randomness by a generator started with `seed`: for tests only, everything becomes guessable.
+    /// Replaces the system's randomness by a generator started with `seed`: for tests only, everything becomes
+    /// guessable.
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = Some(seed);
         self
@@ -297,8 +298,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// A client bound to `bind`: `[::]:0` for any address of either family, `0.0.0.0:0` for IPv4 only.
     ///
-    /// It connects once it has a configuration, which names the application protocol (ALPN). Must be called inside a tokio
-    /// runtime.
+    /// It connects once it has a configuration, which names the application protocol (ALPN). Must be called inside a
+    /// tokio runtime.
     ///
     /// ```no_run
     /// # #[cfg(feature = "native-roots")]
@@ -423,7 +424,8 @@ impl Endpoint {
 
     /// Uses `config` for connections that begin from now on (a new certificate, other limits); `None` accepts no more.
     ///
-    /// An endpoint made [for one connection](EndpointBuilder::one_connection) accepts none: [`warnings`](Self::warnings) says so.
+    /// An endpoint made [for one connection](EndpointBuilder::one_connection) accepts none:
+    /// [`warnings`](Self::warnings) reports it.
     pub fn set_server_config(&self, config: Option<&ServerConfig>) {
         if config.is_some() && self.shared.workers().iter().any(|worker| worker.core().machine.cid_len() == 0) {
             let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -448,7 +450,7 @@ impl Endpoint {
         }
     }
 
-    /// Goes on with another socket, for example after the network changed; every connection tells its peer.
+    /// Goes on with another socket, for example after the network changed; every connection notifies its peer.
     ///
     /// With several workers all of them share the new socket.
     ///
@@ -477,7 +479,7 @@ impl Endpoint {
 
     /// Closes every connection at once with `code` and `reason`, and takes no new ones.
     ///
-    /// Follow with [`wait_idle`](Self::wait_idle) so that peers get to hear of it.
+    /// Follow with [`wait_idle`](Self::wait_idle) so that peers have time to receive the close.
     pub fn close(&self, code: u64, reason: &[u8]) {
         self.shared.stop_accepting();
         let reason = Bytes::copy_from_slice(reason);
@@ -489,8 +491,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits until every connection has ended and its peer had time to hear of it (three probe timeouts, RFC 9000
-    /// section 10.2). Cancel-safe.
+    /// Waits until every connection has ended and its peer had time to receive the close (three probe timeouts, RFC
+    /// 9000 section 10.2). Cancel-safe.
     pub async fn wait_idle(&self) {
         loop {
             let idle = self.shared.idle.notified();
@@ -512,7 +514,7 @@ impl Endpoint {
         Ok(*self.shared.local_addr.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What could be better on this machine. Print each: it says what to do.
+    /// What could be better on this machine. Print each: it states the remedy.
     pub fn warnings(&self) -> Vec<Warning> {
         self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

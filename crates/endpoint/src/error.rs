@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do next.
+//! Errors of the API, each with the remedy.
 
 use std::io;
 

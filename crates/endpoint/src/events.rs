@@ -1,4 +1,4 @@
-//! What happens to the way a connection takes, as a stream of events.
+//! Events of a connection's path, as a stream.
 
 use thalweg_proto::connection::Event;
 pub use thalweg_proto::connection::PathEvent;

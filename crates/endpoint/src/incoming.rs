@@ -21,7 +21,8 @@ use crate::{
 /// A connection that a client asks for.
 ///
 /// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`accept_with`](Self::accept_with),
-/// [`retry`](Self::retry), [`refuse`](Self::refuse) or [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
+/// [`retry`](Self::retry), [`refuse`](Self::refuse) or [`ignore`](Self::ignore); awaiting it accepts. Dropping it
+/// refuses.
 #[derive(Debug)]
 #[must_use = "dropping an Incoming refuses the connection"]
 pub struct Incoming {
@@ -47,7 +48,7 @@ impl Incoming {
         canonical(self.remote)
     }
 
-    /// The local address the client sent to, where the system tells.
+    /// The local address the client sent to, where the system reports it.
     pub fn local_ip(&self) -> Option<IpAddr> {
         self.local_ip
     }
@@ -57,8 +58,8 @@ impl Incoming {
         self.validated
     }
 
-    /// The destination connection ID of the client's very first Initial (RFC 9000 section 7.2), before any Retry. The client
-    /// has drawn it at random; it names the connection in qlog.
+    /// The destination connection ID of the client's very first Initial (RFC 9000 section 7.2), before any Retry. The
+    /// client has drawn it at random; it names the connection in qlog.
     pub fn orig_dst_cid(&self) -> ConnectionId {
         self.original_cid
     }
@@ -70,9 +71,9 @@ impl Incoming {
 
     /// Begins the handshake with a configuration for this client instead of the endpoint's.
     ///
-    /// TLS, [`transport`](ServerConfig::transport) and [`migration`](ServerConfig::migration) are those of `config`. What
-    /// was decided before the application was asked stays the endpoint's: limits, Retry, the version, the key of address
-    /// tokens.
+    /// TLS, [`transport`](ServerConfig::transport) and [`migration`](ServerConfig::migration) are those of `config`.
+    /// What was decided before the application was asked stays the endpoint's: limits, Retry, the version, the key of
+    /// address tokens.
     ///
     /// ```
     /// # async fn example(server: thalweg::Endpoint, guests: std::sync::Arc<thalweg::ServerConfig>)

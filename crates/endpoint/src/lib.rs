@@ -40,7 +40,7 @@
 //! assert_eq!(recv.read_to_end(1024).await?, b"down the valley");
 //!
 //! connection.close(0, b"done");
-//! client.wait_idle().await; // lets the server hear of it
+//! client.wait_idle().await; // gives the server time to receive the close
 //! serving.await??;
 //! # Ok(()) })
 //! # }
@@ -48,20 +48,21 @@
 //!
 //! # Cancel safety
 //!
-//! A future that is dropped before it was ready has had no effect, unless its documentation says otherwise (only those
-//! that do several steps: `write_all`, `read_exact`, `read_to_end`). They can be used in `tokio::select!`.
+//! A future that is dropped before it was ready has had no effect, unless its documentation states otherwise (only
+//! those that do several steps: `write_all`, `read_exact`, `read_to_end`). They can be used in `tokio::select!`.
 //!
 //! # What gets lost and what does not
 //!
 //! - Dropping a [`SendStream`] before [`finish`](SendStream::finish) resets it; after, its data is still delivered.
 //! - Dropping the last handle of a connection closes it, after what was finished is delivered (at most three seconds).
 //! - [`Connection::close`] closes at once. [`Connection::graceful_close`] waits for delivery first.
-//! - Before a process ends, [`Endpoint::wait_idle`] lets peers hear that connections were closed.
+//! - Before a process ends, [`Endpoint::wait_idle`] gives peers time to receive the close of connections.
 //!
 //! # Own algorithms
 //!
 //! Loss recovery is chosen by name ([`Policies`]) or brought along: [`Congestion::Custom`] takes a
-//! [`ControllerFactory`]; `examples/own_controller.rs` is one. [`TransportConfig::observer`] sees every packet and decision.
+//! [`ControllerFactory`]; `examples/own_controller.rs` is one. [`TransportConfig::observer`] sees every packet and
+//! decision.
 //!
 //! # Features
 //!
@@ -73,8 +74,8 @@
 //!
 //! Segmentation offload and coalesced receive are used where the system has them. Write with
 //! [`SendStream::write_chunk`] and read with [`RecvStream::read_chunk`], 64 KiB or more at a time, to avoid copies.
-//! A server runs one worker per core, each with a socket of its own on the same port; a connection stays with its worker
-//! even when its client's address changes.
+//! A server runs one worker per core, each with a socket of its own on the same port; a connection stays with its
+//! worker even when its client's address changes.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod alarm;

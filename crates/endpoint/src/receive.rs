@@ -7,7 +7,8 @@ use thalweg_proto::udp::DatagramMeta;
 
 use crate::socket::{Socket, ecn_of};
 
-/// The largest thing one buffer receives: a full UDP datagram, or datagrams coalesced by the kernel (GRO) up to that size.
+/// The largest thing one buffer receives: a full UDP datagram, or datagrams coalesced by the kernel (GRO) up to that
+/// size.
 const BUFFER: usize = 1 << 16;
 /// Buffers per system call. More would save few calls (each already brings up to 64 KiB) and fall out of the cache.
 const BUFFERS: usize = 8;

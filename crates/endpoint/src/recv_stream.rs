@@ -58,7 +58,7 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads what there is into `buffer` and says how many bytes, or `None` at the end of the stream.
+    /// Reads what there is into `buffer` and returns the number of bytes, or `None` at the end of the stream.
     ///
     /// Waits while there is nothing. Cancel-safe.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
@@ -72,8 +72,8 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and says how many
-    /// it holds now, or `None` at the end of the stream. The rest of `chunks` is left as it is.
+    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and returns how
+    /// many it holds now, or `None` at the end of the stream. The rest of `chunks` is left as it is.
     ///
     /// Waits while there is nothing. Cancel-safe.
     ///
@@ -165,7 +165,7 @@ impl RecvStream {
             let Some(place) = chunks.get_mut(filled) else { break };
             match self.poll_read_chunk(cx, usize::MAX) {
                 Poll::Ready(Ok(Some(chunk))) => *place = chunk,
-                // The end, a reset or a lost connection is told by the next call.
+                // The end, a reset or a lost connection is reported by the next call.
                 _ if filled > 0 => return Poll::Ready(Ok(Some(filled))),
                 Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -231,8 +231,8 @@ impl RecvStream {
         }
     }
 
-    /// Waits until the peer resets the stream, and returns its code; `None` once it no longer can: all of the stream has
-    /// arrived, or it was read to its end or stopped. Takes nothing out of the stream. Cancel-safe.
+    /// Waits until the peer resets the stream, and returns its code; `None` once it no longer can: all of the stream
+    /// has arrived, or it was read to its end or stopped. Takes nothing out of the stream. Cancel-safe.
     ///
     /// For a task that works for the peer without reading, and ends when the peer has lost interest.
     ///
@@ -267,7 +267,8 @@ impl RecvStream {
         }
     }
 
-    /// Tells the peer to stop sending, and why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown away.
+    /// Asks the peer to stop sending, and states why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown
+    /// away.
     ///
     /// # Errors
     ///
@@ -287,7 +288,7 @@ impl RecvStream {
     }
 }
 
-/// The application was told of a reset: as after the end, the peer may open another stream in place of this one.
+/// A reset was reported to the application: as after the end, the peer may open another stream in place of this one.
 fn forget_reset(connection: &ConnectionRef, mut state: MutexGuard<'_, State>, id: StreamId, code: u64) {
     state.log.reset(id, code, false);
     if state.error.is_none() && state.machine.streams().can_send_control() {

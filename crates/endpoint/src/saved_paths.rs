@@ -1,5 +1,5 @@
-//! What a client keeps about servers from one run of a program to the next: a file with their address tokens and what
-//! was saved of the paths to them (RFC 9959).
+//! The file of saved paths, which a client keeps from one run of a program to the next: address tokens of servers and
+//! the saved parameters of the paths to them (RFC 9959).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const HEADER: &str = "thalweg saved paths 1";
 /// The first line of files that an earlier version wrote. They are read, too, and get the new one when they are
 /// written.
 const OLD_HEADER: &str = "thalweg known paths 1";
-/// Servers that a file has; the one that was heard of least recently makes room for another.
+/// Servers that a file has; the one not used for the longest time makes room for another.
 const SERVERS: usize = 256;
 /// Tokens kept per server.
 const TOKENS_PER_SERVER: usize = 2;
@@ -76,7 +76,7 @@ struct SavedServer {
 }
 
 impl SavedServer {
-    /// When something was last heard of it.
+    /// When it was last used.
     fn latest(&self) -> u64 {
         let path = self.path.map(|(_, _, learned)| learned);
         path.into_iter().chain(self.tokens.iter().map(|(_, received)| *received)).max().unwrap_or(0)
@@ -103,7 +103,7 @@ impl SavedServer {
 
 type Servers = BTreeMap<String, SavedServer>;
 
-/// Keeps address tokens and what was saved of paths in a file, of the 256 servers last heard of: tokens for a
+/// Keeps address tokens and what was saved of paths in a file, of the 256 servers last used: tokens for a
 /// week, paths for an hour.
 ///
 /// It is read when opened and written by [`save`](Self::save), as a whole: a program that dies meanwhile leaves the old
@@ -226,7 +226,7 @@ fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Drops what has expired, and the servers not heard of for the longest time if there are too many.
+/// Drops what has expired, and the servers not used for the longest time if there are too many.
 fn prune(servers: &mut Servers, now: u64) {
     servers.retain(|_, server| {
         server.forget_what_expired(now);

@@ -44,7 +44,7 @@ impl SendStream {
         self.id
     }
 
-    /// Writes some of `data`, at least one byte unless it is empty, and says how many.
+    /// Writes some of `data`, at least one byte unless it is empty, and returns how many.
     ///
     /// Waits while flow control or the send buffer has no room. Cancel-safe: nothing is written unless it returns.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
@@ -62,7 +62,7 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes the front of `chunk` without copying it, as much as there is room for, and says how many bytes.
+    /// Writes the front of `chunk` without copying it, as much as there is room for, and returns the number of bytes.
     ///
     /// `chunk` is advanced past what was written. The fastest way to send: hand over 64 KiB to 1 MiB at a time.
     /// Cancel-safe: `chunk` is unchanged unless it returns.
@@ -96,7 +96,7 @@ impl SendStream {
         self.poll_with(cx, |streams, id| streams.write_chunk(id, chunk))
     }
 
-    /// Waits until a write of `wanted` bytes, or of fewer that are still worth one, would be taken at once, and says
+    /// Waits until a write of `wanted` bytes, or of fewer that are still worth one, would be taken at once, and returns
     /// how many bytes: for applications that make, or read, what they write only when it can leave. Cancel-safe.
     ///
     /// Another stream of the connection may take the room first; then the write waits as usual.
@@ -149,7 +149,7 @@ impl SendStream {
         }
         let mut state = self.connection.lock();
         let result = state.machine.streams().finish(self.id);
-        // The peer's wish to stop ends the stream too, and `stopped` tells of it.
+        // STOP_SENDING by the peer ends the stream too, and `stopped` reports it.
         let stopped = state.waiting.senders.get(&self.id).is_some_and(|sender| sender.stopped.is_some());
         self.connection.unlock_and_drive(state);
         if stopped { Ok(()) } else { result.map_err(|_| ClosedStream) }
@@ -157,8 +157,8 @@ impl SendStream {
 
     /// Abandons the stream: what was not delivered yet will not be (RESET_STREAM, RFC 9000 section 3.5).
     ///
-    /// `code` tells the peer why; its meaning is the application's. After [`finish`](Self::finish) this still withdraws
-    /// what was not delivered.
+    /// `code` is the reason for the peer; its meaning is the application's. After [`finish`](Self::finish) this still
+    /// withdraws what was not delivered.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What all workers and handles of one endpoint share.
+//! State that all workers and handles of one endpoint share.
 
 use std::{
     collections::VecDeque,
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Set once, before the drivers start.
     pub(crate) workers: OnceLock<Vec<Arc<Worker>>>,
-    /// The key of the connection IDs from which a worker is told.
+    /// The key of the connection IDs that encode a worker.
     pub(crate) cid_key: u64,
     pub(crate) limits: Mutex<Limits>,
     /// What all connections may hold of received bytes together.

@@ -33,8 +33,8 @@ pub enum Warning {
     MayFragment,
     /// The system cannot share one port between sockets: the server runs with one worker.
     NoPortSharing,
-    /// An endpoint [for one connection](crate::EndpointBuilder::one_connection) was given a server configuration, which it
-    /// ignores: without connection IDs it could not tell its clients apart.
+    /// An endpoint [for one connection](crate::EndpointBuilder::one_connection) was given a server configuration, which
+    /// it ignores: without connection IDs it could not tell its clients apart.
     CannotServe,
 }
 
@@ -202,8 +202,8 @@ impl Socket {
 /// Has the kernel report no receive timestamps, which quinn-udp 0.6.3 switches on and nobody here reads.
 ///
 /// They cost time for every packet. Worse, on a coalesced receive (GRO) they no longer fit into quinn-udp's buffer for
-/// control messages (96 bytes) together with the segment size and the local address, and what the kernel then leaves out
-/// is the last one: the ECN mark. Failing to switch them off only means that ECN will be found not to work.
+/// control messages (96 bytes) together with the segment size and the local address, and what the kernel then leaves
+/// out is the last one: the ECN mark. Failing to switch them off only means that ECN will be found not to work.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)] // one system call for which neither std nor socket2 has a safe form
 fn stop_timestamps(socket: &std::net::UdpSocket) {

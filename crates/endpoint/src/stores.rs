@@ -1,4 +1,4 @@
-//! What a client keeps from one connection to the next, in memory: address tokens and saved paths.
+//! Stores in memory that a client keeps from one connection to the next: address tokens and saved paths.
 
 use std::collections::VecDeque;
 use std::fmt;

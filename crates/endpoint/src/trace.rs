@@ -1,5 +1,5 @@
-//! What the `tracing` crate is told: a span per connection, events for its beginning and end, path changes, stream
-//! resets. Without the feature nothing of this exists.
+//! Spans and events for the `tracing` crate: a span per connection, events for its beginning and end, path changes,
+//! stream resets. Without the feature nothing of this exists.
 
 use thalweg_proto::{Side, connection::PathEvent, error::ConnectionError, streams::StreamId};
 

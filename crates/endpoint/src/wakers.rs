@@ -10,9 +10,9 @@ const PURGE_FROM: usize = 64;
 
 /// A set of wakers.
 ///
-/// A future that is dropped does not take its waker out. Instead the set wakes and forgets everybody when it has doubled
-/// since it last did so: those still interested come back, those long gone do not, and memory stays proportional to the
-/// live waiters.
+/// A future that is dropped does not take its waker out. Instead the set wakes and forgets everybody when it has
+/// doubled since it last did so: those still interested come back, those long gone do not, and memory stays
+/// proportional to the live waiters.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     wakers: Vec<Waker>,

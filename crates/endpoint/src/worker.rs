@@ -1,5 +1,5 @@
-//! What a driver shares with the application's tasks and the other drivers: its state machine, its table of connections,
-//! its inbox.
+//! A worker, which a driver shares with the application's tasks and the other drivers: its state machine, its table of
+//! connections, its inbox.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! What an application changes about a connection in use, and what it decides about those that ask for one.
+//! Changes of a connection in use, and decisions about incoming connections.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What configurations refuse, choose per client and bound: application protocols, the connect timeout.
+//! Configurations: refused values, settings per client, application protocols, the connect timeout.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -9,7 +9,7 @@ use std::process::Command;
 use common::{ALPN, Identity, within};
 use thalweg::{ClientConfig, ConfigError, ConnectionError, Endpoint};
 
-/// The variable that tells the process to be the client or the server, and with what.
+/// The variable that makes the process the client or the server, and with what.
 const ROLE: &str = "THALWEG_TEST_ROLE";
 
 /// Runs the test `name` of this file in another process, whose platform trusts what `certificates` (PEM) says.

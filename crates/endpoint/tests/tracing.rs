@@ -1,4 +1,4 @@
-//! What a subscriber of the `tracing` crate hears of a connection.
+//! Spans and events that a subscriber of the `tracing` crate receives of a connection.
 #![cfg(feature = "tracing")]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What one connection of a server holds in memory for its client, and what the client takes.
+//! The account of one connection of a server: memory held for its client, and bytes that the client reads.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

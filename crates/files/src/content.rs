@@ -26,7 +26,7 @@ use crate::stamp::Stamp;
 /// core.
 pub(crate) const BLOCK: usize = 256 * 1024;
 
-/// Bytes read first where the transport does not tell what it can take; the size doubles with each block.
+/// Bytes read first where the transport does not state what it can take; the size doubles with each block.
 const FIRST_BLOCK: usize = 16 * 1024;
 
 /// Bytes that may be read whatever others hold, so that every body moves on.
@@ -78,8 +78,8 @@ impl Pool {
         POOL_BYTES.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
-    /// Room for a block of at most `wanted` bytes, and of what is affordable. It counts from here on: thousands of reads
-    /// may wait for a thread, and each would find the same room.
+    /// Room for a block of at most `wanted` bytes, and of what is affordable. It counts from here on: thousands of
+    /// reads may wait for a thread, and each would find the same room.
     fn lend(self: &Arc<Self>, wanted: usize, account: Option<&Arc<Account>>) -> Lent {
         let size = self.affordable(wanted, account);
         let counted = if is_pooled(size) { BLOCK } else { size };
@@ -221,7 +221,7 @@ pub(crate) struct Reader {
     /// `None` without a file, or while a block is read.
     source: Option<Source>,
     reading: Option<JoinHandle<io::Result<(Bytes, Source)>>>,
-    /// Size of the next block where the transport does not tell.
+    /// Size of the next block where the transport does not state it.
     block: usize,
 }
 
@@ -253,7 +253,7 @@ impl Reader {
     /// The next block, with another read ahead when that pays; `None` at the end.
     ///
     /// # Errors
-    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
+    /// Errors of the file system; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
     /// [`io::ErrorKind::InvalidData`] when it changed since the answer was made, with the last block at the latest.
     /// After an error the body must be cut off visibly, never ended as if complete.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {

@@ -46,7 +46,7 @@
 //! - A file that changes while it is served is never shown as complete: the answer breaks off.
 //! - A partial download is continued only if the server's strong entity tag is still the same, or, where it gave none,
 //!   the modification date that was at least a minute old.
-//! - Nothing outside the served directory is read or written, whatever the path says and wherever links lead; names
+//! - Nothing outside the served directory is read or written, whatever the path is and wherever links lead; names
 //!   that begin with a dot are not served.
 //! - A server that stops finishes its answers first.
 #![deny(unsafe_code)]

@@ -100,7 +100,7 @@ impl Source {
     /// Fills `buffer` from `offset` on.
     ///
     /// # Errors
-    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file ends before;
+    /// Errors of the file system; [`io::ErrorKind::UnexpectedEof`] when the file ends before;
     /// [`io::ErrorKind::InvalidData`] when it is no longer what it was, or had to be opened again and is another.
     pub(crate) fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {

@@ -1,4 +1,4 @@
-//! Whether a file is still the one whose sending began.
+//! The stamp of a file, by which a change during its transfer is noticed.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -25,10 +25,10 @@ impl Stamp {
         self.size
     }
 
-    /// Compares with what the open file says now. Blocks on the file system.
+    /// Compares with the metadata of the open file now. Blocks on the file system.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] when the file has changed, or what the file system says.
+    /// [`io::ErrorKind::InvalidData`] when the file has changed, or an error of the file system.
     pub(crate) fn check(self, file: &File) -> io::Result<()> {
         if Self::of(&file.metadata()?) == self {
             return Ok(());

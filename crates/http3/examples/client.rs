@@ -49,7 +49,7 @@ pub async fn fetch(
 
     connection.close(Code::H3_NO_ERROR.value(), b"");
     driving.await?;
-    endpoint.wait_idle().await; // lets the server hear of it
+    endpoint.wait_idle().await; // gives the server time to receive the close
     Ok(received?)
 }
 

@@ -42,7 +42,7 @@ pub fn describe_connection(error: &ConnectionError) -> String {
             format!("this end failed: {}", plain(reason))
         }
         ConnectionError::Timeout { .. } | ConnectionError::Remote { 0: ConnectionErrorIncoming::Timeout, .. } => {
-            "the connection timed out: nothing was heard from the peer for the idle timeout".into()
+            "the connection timed out: nothing was received from the peer for the idle timeout".into()
         }
         _ => "the connection failed for an unknown reason".into(),
     }

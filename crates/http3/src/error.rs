@@ -1,4 +1,4 @@
-//! What the transport says, in the words of `h3`.
+//! Errors of the transport as errors of `h3`.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! A check of what comes in before `h3` sees it.
+//! A check of incoming frames before `h3` sees them.
 //!
-//! `h3` hands DATA frames through piece by piece but collects every other frame (HEADERS, SETTINGS, unknown ones) before it looks
-//! at it, however long the peer says it is, and flow control does not help because what is collected counts as read. This follows
-//! the frames of a stream (RFC 9114 section 7.1) and refuses one that is too long. It holds back HEADERS frames until
-//! they are whole, and refuses those of a malformed message.
+//! `h3` hands DATA frames through piece by piece but collects every other frame (HEADERS, SETTINGS, unknown ones)
+//! before it looks at it, however long the peer announces it to be, and flow control does not help because what is
+//! collected counts as read. This follows the frames of a stream (RFC 9114 section 7.1) and refuses one that is too
+//! long. It holds back HEADERS frames until they are whole, and refuses those of a malformed message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,8 @@ use thiserror::Error;
 use crate::message::{Fault, Malformed, Message, MessageKind};
 use crate::qpack::Undecodable;
 
-/// Longest frame other than DATA that is let through, bytes: four times the largest header section that servers commonly
-/// accept, and what Chromium allows for one.
+/// Longest frame other than DATA that is let through, bytes: four times the largest header section that servers
+/// commonly accept, and what Chromium allows for one.
 pub(crate) const FRAME_LIMIT: u64 = 256 * 1024;
 
 /// Bytes of frames other than DATA that are not whole yet, on all streams of a connection together. They count as read,
@@ -159,7 +159,7 @@ impl Guard {
         Self { state, head: [0; 16], have: 0, held: Vec::new(), message, share }
     }
 
-    /// Looks at the next bytes of the stream and says what may be handed on.
+    /// Looks at the next bytes of the stream and returns what may be handed on.
     ///
     /// # Errors
     /// When a frame begins that is too long, too many frames are not whole, or a message is malformed.

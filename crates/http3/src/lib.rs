@@ -6,11 +6,11 @@
 //!
 //! `examples/client.rs` is a client, `examples/axum_server.rs` a server that answers by an axum `Router`.
 //!
-//! Streams that are dropped early say so in HTTP/3's words (RFC 9114 section 8.1): a sending side that was not finished is
-//! reset, and a receiving side that was not read to its end is stopped, both with `H3_REQUEST_CANCELLED`.
+//! Streams that are dropped early say so in HTTP/3's words (RFC 9114 section 8.1): a sending side that was not finished
+//! is reset, and a receiving side that was not read to its end is stopped, both with `H3_REQUEST_CANCELLED`.
 //!
-//! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are through,
-//! finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
+//! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are
+//! through, finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
 //!
 //! `h3` collects frames other than DATA in memory, whatever their length. A peer that announces one of more than 256
 //! KiB, or that leaves more than 1 MiB of them unfinished, has its connection closed with `H3_EXCESSIVE_LOAD`.
@@ -18,7 +18,7 @@
 //! `h3` does not notice every malformed request or response (RFC 9114 section 4.1.2). Before it sees a HEADERS frame,
 //! pseudo-header fields, connection-specific fields and names are checked, and `Content-Length` of a request is
 //! compared with its body. A stream with a malformed message is reset and stopped with `H3_MESSAGE_ERROR`; reading it
-//! fails with [`h3::error::StreamError::Undefined`], whose text says what is wrong. The connection remains usable.
+//! fails with [`h3::error::StreamError::Undefined`], whose text states what is wrong. The connection remains usable.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! What makes a request or response malformed (RFC 9114 sections 4.1.2, 4.2, 4.3 and 4.4).
+//! Malformed requests and responses (RFC 9114 sections 4.1.2, 4.2, 4.3 and 4.4).
 //!
 //! `h3` keeps fields in a map, in which the order and the repetition of pseudo-header fields is lost, and does not
 //! compare `Content-Length` with the body. This follows one message on a stream and judges what `h3` does not.

@@ -83,7 +83,7 @@ impl<'a> Section<'a> {
         entry.copied().ok_or(Undecodable("it names an entry that the static table does not have"))
     }
 
-    /// A string whose length has `bits` bits in the first byte, below the bit that says whether it is Huffman code.
+    /// A string whose length has `bits` bits in the first byte, below the bit that states whether it is Huffman code.
     fn string(&mut self, bits: u32) -> Result<Vec<u8>, Undecodable> {
         let first = *self.rest.first().ok_or(CUT)?;
         let length = usize::try_from(self.integer(bits)?).map_err(|_| CUT)?;

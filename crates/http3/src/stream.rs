@@ -1,4 +1,4 @@
-//! Streams as `h3` wants to see them.
+//! The streams of `h3`'s traits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::error;
 use crate::guard::{Guard, Held, MalformedMessage, Refused};
 use crate::message::MessageKind;
 
-/// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying header
-/// and payload together into one piece keeps the small header from travelling in a packet of its own.
+/// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying
+/// header and payload together into one piece keeps the small header from travelling in a packet of its own.
 const WRITE: usize = 64 * 1024;
 
 /// Most bytes asked of the transport at once; it returns what it has.
@@ -101,7 +101,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         }
         match self.stream.poll_stopped(cx) {
             Poll::Ready(Ok(None)) => Poll::Ready(Ok(())),
-            // The peer has heard enough, which is no error (RFC 9114 section 4.1).
+            // The peer wants no more, which is no error (RFC 9114 section 4.1).
             Poll::Ready(Ok(Some(code))) if !self.thorough && code == Code::H3_NO_ERROR.value() => Poll::Ready(Ok(())),
             // The end of a stream that was stopped before is no end, which the transport leaves to this to say.
             Poll::Ready(Ok(Some(error_code))) => Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code })),

@@ -1,4 +1,4 @@
-//! What the adapter adds to `h3`: the codes of abandoned streams, the thorough finish, the frame guard.
+//! Additions of the adapter to `h3`: the codes of abandoned streams, the thorough finish, the frame guard.
 #![allow(clippy::unwrap_used)]
 
 mod common;

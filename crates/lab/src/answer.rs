@@ -19,7 +19,7 @@ const FEWEST_TESTED: usize = 3;
 /// A difference in a metric that nobody asked about is a cost from this share on.
 const LEAST_COST: f64 = 0.01;
 
-/// The sentences. The first matrix answers the question, the others may tell what the best choice costs: they are of
+/// The sentences. The first matrix answers the question, the others may show what the best choice costs: they are of
 /// all that differs, among `measured` metrics.
 pub fn sentences(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], measured: usize) -> Vec<String> {
     let is_answer = |(answer, of): &(crate::scenario::Measured, Option<String>)| {
@@ -145,7 +145,7 @@ fn verdict(grid: &Grid, matrix: &Matrix, what: &str) -> String {
         one if one < FEWEST_TESTED => String::new(),
         many => format!(" Each of {many} choices is tested against {reference} at 95 %."),
     };
-    // The others that are as good, as far as these runs tell.
+    // The others that are as good, as far as these runs show.
     let tied: Vec<&str> = matrix.best_overall.iter().skip(1).map(|choice| name(*choice)).collect();
     let tied = listed(&tied);
     let times = times(&ratio);
@@ -283,7 +283,7 @@ fn costs(
     winner: usize,
     other: usize,
 ) -> String {
-    /// Metrics that are told with their values.
+    /// Metrics that are named with their values.
     const MOST: usize = 2;
     /// Metrics that are named.
     const NAMED: usize = 6;

@@ -20,7 +20,7 @@ pub struct FieldResult {
     pub field: &'static str,
     /// How many choices it has that are built.
     pub choices: usize,
-    /// The scenarios that told some of them apart, in order.
+    /// The scenarios that distinguished some of them, in order.
     pub told_by: Vec<String>,
     /// Choices that no world told apart.
     pub same: Vec<Vec<&'static str>>,
@@ -31,8 +31,8 @@ pub struct FieldResult {
 /// Runs the worlds of `scenarios` (one seed of each point) with every choice of every policy field until no two are
 /// alike.
 ///
-/// Choices that a world's other policies exclude are left out of that world. Flows of stacks that do not support a policy
-/// keep their settings.
+/// Choices that a world's other policies exclude are left out of that world. Flows of stacks that do not support a
+/// policy keep their settings.
 pub fn policies(scenarios: &[Scenario], engine: &dyn Engine) -> Vec<FieldResult> {
     Policies::catalogue()
         .iter()

@@ -1,4 +1,4 @@
-//! What runs worlds: the promises of every engine, and the simulator as one.
+//! Engines, which run worlds: their interface, and the simulator as one.
 
 mod collect;
 mod delivery;
@@ -42,7 +42,7 @@ pub trait Engine: Sync {
     /// One run again, with its traces in `folder`.
     ///
     /// # Errors
-    /// [`TraceError::Unsupported`] unless the engine says otherwise.
+    /// [`TraceError::Unsupported`] unless the engine states otherwise.
     fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, TraceError> {
         let _ = (world, seed, folder);
         Err(TraceError::Unsupported)

@@ -1,8 +1,8 @@
-//! Names of files that say what is in them.
+//! Names of files after their content.
 
 use crate::hash::Digest;
 
-/// A name for a file that says what is in it.
+/// A name for a file after its content.
 pub(crate) fn file_name(parts: &[&str]) -> String {
     let mut out = String::new();
     for c in parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ").chars() {

@@ -125,7 +125,7 @@ impl Matrix {
     #[must_use]
     pub fn with_best<'a>(mut self, side: &dyn Fn(usize, usize) -> Option<Side<'a>>) -> Matrix {
         let (places, measured) = (self.entries.len(), (self.metric, self.statistic));
-        // Runs of one seed tell nothing about a spread.
+        // Runs of one seed show nothing about a spread.
         if self.statistic == Statistic::Spread {
             return self;
         }

@@ -1,4 +1,4 @@
-//! What is measured, by name: the catalogue that expectations, tables and CSV columns draw from.
+//! The catalog of metrics that expectations, tables and CSV columns draw from.
 
 use thalweg_units::{Duration, Rate, human_bytes, human_duration};
 
@@ -76,7 +76,7 @@ pub enum ShareOf {
 /// Where a metric is shown though nobody asked for it, and at which place of the order there, from 1.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// Whether the traffic of a flow may be about it: it is told before others.
+    /// Whether the traffic of a flow may be about it: it is named before others.
     pub main: bool,
     /// Among the figures of a flow, in a terminal and in the table of a page.
     pub figures: Option<u8>,

@@ -1,4 +1,4 @@
-//! What a panic leaves behind: its message, and what it held locked.
+//! Cleanup after a panic: its message, and the locks that it held.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -67,7 +67,7 @@ pub struct Progress {
 /// The most runs of one sweep: points times seeds.
 pub const MOST_RUNS: u64 = 10_000_000;
 
-/// Which runs of a scenario to make, and whom to tell about them.
+/// Which runs of a scenario to make, and the receiver of their progress.
 pub struct RunOptions<'a> {
     /// Overrides the scenario's seed count.
     pub seeds: Option<u64>,
@@ -500,7 +500,7 @@ pub struct Verification {
     pub unrepeatable: usize,
 }
 
-/// Runs again what a manifest says was run, and tells what came out differently.
+/// Runs again what a manifest lists, and reports what came out differently.
 pub fn verify(scenario: &Scenario, engine: &dyn Engine, manifest: &Manifest, options: &RunOptions<'_>) -> Verification {
     let mut verification = Verification::default();
     let mut runs: Vec<(usize, &ManifestRun)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Names flows that got hardly anything of a link that they shared: medians over runs hide what happens to one in a
+//! Starved flows, which got hardly anything of a link that they shared: medians over runs hide what happens to one in a
 //! hundred of them.
 
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! From the values of many seeds to a number and how sure it is: quantiles, intervals, paired differences.
+//! Statistics over seeds: quantiles, intervals, paired differences.
 //!
 //! A run can give one value (its completion time) or many (its responses). Values of one run are not independent of
 //! each other, so intervals are of one number per run: what the statistic comes to within each run.
@@ -265,7 +265,7 @@ pub fn ratio(first: f64, second: f64) -> f64 {
     if first == second { 1.0 } else { second / first }
 }
 
-/// Compares two values per seed, `(first, second)`; none if no seed tells anything. Values of one side closer than
+/// Compares two values per seed, `(first, second)`; none if no seed shows anything. Values of one side closer than
 /// `tolerance` are one result.
 pub fn paired(pairs: &[(f64, f64)], tolerance: f64) -> Option<Paired> {
     let known: Vec<(f64, f64)> = pairs.iter().copied().filter(can_compare).collect();

@@ -9,7 +9,7 @@
 //! DIR/report.html, results.json   made from the above
 //! ```
 //!
-//! What a run says in words is nearly always what the other runs of its point say. The first run of a point has its
+//! The text of a run is nearly always that of the other runs of its point. The first run of a point has its
 //! notes in a file that is named after their digest; the others name that file and keep what differs. Whoever writes
 //! the same notes writes the same file, so that programs that share a directory need not agree on anything.
 //!
@@ -252,7 +252,7 @@ impl Manifest {
         self.shard.is_some() || self.only_point.is_some() || self.only_seed.is_some()
     }
 
-    /// Where each point of this manifest is in `scenario`, as [`place`](Self::place) tells.
+    /// Where each point of this manifest is in `scenario`, as [`place`](Self::place) states.
     pub(crate) fn places(&self, scenario: &Scenario) -> Vec<Option<usize>> {
         (0..self.points.len()).map(|point| self.place(scenario, point)).collect()
     }

@@ -1,5 +1,5 @@
-//! From runs to answers: what each metric comes to at each point, whether expectations hold, and how points differ on
-//! the same seeds.
+//! The summary of runs: each metric at each point, verdicts of expectations, and differences of points on the same
+//! seeds.
 
 mod difference;
 mod run;

@@ -150,7 +150,7 @@ struct Capture {
     names: Vec<String>,
     /// By flow and end.
     interfaces: BTreeMap<(usize, bool), u32>,
-    /// Both ends tell the same.
+    /// Both ends report the same.
     secrets: BTreeSet<String>,
     not_captured: BTreeSet<usize>,
 }
@@ -228,7 +228,7 @@ impl ObserverFactory for QlogFiles {
     }
 }
 
-/// A file whose errors are noted, as an observer has nobody to tell them.
+/// A file whose errors are noted, as an observer cannot report them.
 struct Watched {
     out: BufWriter<File>,
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! What a page answers: of which flow, what ties, and what the best choice costs.
+//! Answers of a page: the flow, ties, and the costs of the best choice.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -115,7 +115,7 @@ fn circumstances_alone_are_not_compared_and_the_page_says_how_they_would_be() {
 #[test]
 fn an_answer_without_a_value_does_not_pass() {
     let directory = tempfile::tempdir().unwrap();
-    // Nothing interrupts the path, which no kind of traffic could tell.
+    // Nothing interrupts the path, which no kind of traffic could notice.
     let text = GAME.replace("frame_delay.p99", "silence_after_repair.p50").replace("seeds = 9", "seeds = 1");
     let results = results(&text, directory.path());
     let judgment = Judgment::of(&results);

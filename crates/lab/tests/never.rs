@@ -1,4 +1,4 @@
-//! What never came counts as the worst: scenarios that looked good because their worst was left out, judged as people
+//! Missing events as the worst value: scenarios that looked good because their worst was left out, judged as people
 //! would run them.
 #![allow(clippy::unwrap_used)]
 

@@ -152,7 +152,7 @@ pub struct Key {
     pub name: &'static str,
     /// A value as it would be written.
     pub example: &'static str,
-    /// What it says, with units, other forms and the default; white space between words means nothing.
+    /// Its meaning, with units, other forms and the default; white space between words means nothing.
     pub doc: &'static str,
     read: fn(&mut Draft, &dyn Field, &dyn Traces),
 }

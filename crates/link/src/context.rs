@@ -1,4 +1,4 @@
-//! What reading a description needs from outside.
+//! The context of reading a description: what it needs from outside.
 
 use crate::trace::Traces;
 

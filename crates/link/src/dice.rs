@@ -1,4 +1,4 @@
-//! Chance: named streams of random numbers, and the distributions that links draw from.
+//! Random numbers: named streams, and the distributions that links draw from.
 
 use core::f64::consts::TAU;
 use core::fmt;

@@ -1,8 +1,8 @@
-//! Why a link cannot be built as described.
+//! Errors of a link's description.
 
 use crate::trace::TraceError;
 
-/// Why a link cannot be built as described. Messages say what would be accepted.
+/// Why a link cannot be built as described. Messages name the accepted values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

@@ -1,4 +1,4 @@
-//! Stretches of time in which a link is down or suspended.
+//! Outages and suspensions of a link, as periods of time.
 
 use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, Instant};

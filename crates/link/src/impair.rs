@@ -331,7 +331,8 @@ mod tests {
         // Half a second later the state is forgotten but for e^(-500/90): lost again with probability 0.103.
         let again = both as f64 / pairs as f64;
         assert!((again - 0.103).abs() < 3.9 * (0.103 * 0.897 / pairs as f64).sqrt(), "{again} of {pairs}");
-        // A burst of as many packets as that link carries in 100 ms at 1000 packets a second lasts 50 s for this sender.
+        // A burst of as many packets as that link carries in 100 ms at 1000 packets a second lasts 50 s for this
+        // sender.
         let by_packets = LossModel::GilbertElliott {
             to_bad: Probability::ratio(1, 900),
             to_good: Probability::ratio(1, 100),

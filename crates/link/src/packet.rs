@@ -1,4 +1,4 @@
-//! What crosses a link.
+//! Packets that cross a link.
 
 use core::fmt;
 
@@ -49,8 +49,8 @@ pub struct Packet<P> {
     pub ecn: Ecn,
     /// When it was given to the network.
     pub sent: Instant,
-    /// Whether it is the last of a message, sent for the first time: its sender has nothing more to say for the moment. Only
-    /// [`LossModel::Tail`](crate::LossModel::Tail) looks at it.
+    /// Whether it is the last of a message, sent for the first time: its sender has nothing more to say for the moment.
+    /// Only [`LossModel::Tail`](crate::LossModel::Tail) looks at it.
     pub tail: bool,
 }
 
@@ -122,10 +122,10 @@ impl DropCause {
     }
 }
 
-/// Who is told what a link does. Times are those at which things happened on the link.
+/// The receiver of a link's events. Times are those at which things happened on the link.
 ///
-/// A link works out what happened between two calls when it is called, so reports of drops and departures may come later than
-/// the time they carry; deliveries always come on time.
+/// A link works out what happened between two calls when it is called, so reports of drops and departures may come
+/// later than the time they carry; deliveries always come on time.
 pub trait Sink<P> {
     /// `packet` arrives at the far end.
     fn deliver(&mut self, at: Instant, packet: Packet<P>);

@@ -22,8 +22,8 @@ pub struct PathConfig {
     pub suspend_before: Vec<Windows>,
     /// When both directions are held after propagation, at the same times.
     pub suspend_after: Vec<Windows>,
-    /// Makes it a Wi-Fi hop: adds loss and suspensions as measured on one, and replaces jitter and queue. The jitter comes
-    /// on top of the delay.
+    /// Makes it a Wi-Fi hop: adds loss and suspensions as measured on one, and replaces jitter and queue. The jitter
+    /// comes on top of the delay.
     pub wifi: Option<WifiProfile>,
 }
 

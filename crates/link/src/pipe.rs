@@ -31,8 +31,8 @@ impl<P: Payload> Payload for Carried<P> {
     }
 }
 
-/// Who is told what the links of a [`Pipe`] do. Links have numbers in the order in which they were added; times are
-/// those at which things happened.
+/// The receiver of the events of a [`Pipe`]'s links. Links have numbers in the order in which they were added; times
+/// are those at which things happened.
 pub trait Watcher<P> {
     /// `packet` has come to the end of its way.
     fn deliver(&mut self, at: Instant, packet: Packet<P>);
@@ -52,7 +52,7 @@ pub trait Watcher<P> {
         let _ = (at, link, packet, queued);
     }
 
-    /// This link has done what it had to do for the moment: all that it did has been told.
+    /// This link has done what it had to do for the moment: all its events have been reported.
     fn worked(&mut self, link: usize, direction: &Direction<Carried<P>>) {
         let _ = (link, direction);
     }
@@ -270,7 +270,7 @@ fn with_payload<P, Q>(packet: Packet<P>, change: impl FnOnce(P) -> Q) -> Packet<
     Packet { payload: change(payload), size, flow, connection, ecn, sent, tail }
 }
 
-/// Hears what one link does.
+/// Receives the events of one link.
 struct Listener<'a, P, W> {
     link: usize,
     crossed: &'a mut VecDeque<(Instant, Packet<Carried<P>>)>,
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(pipe.links()[shared].stats().dropped_by(DropCause::QueueFull), 2);
     }
 
-    /// Writes down what it is told.
+    /// Writes down the events that it receives.
     #[derive(Default)]
     struct Log(Vec<String>);
 

@@ -41,7 +41,7 @@ pub trait Field {
     /// What is inside, if it is a table.
     fn open(&self) -> Option<Box<dyn Table + '_>>;
 
-    /// Notes that it is wrong. The message says why, and what would be accepted.
+    /// Notes that it is wrong. The message states why, and what would be accepted.
     fn complain(&self, message: &dyn Display);
 }
 
@@ -53,7 +53,7 @@ pub trait Table {
     /// Whether `key` is there.
     fn has(&self, key: &str) -> bool;
 
-    /// Notes that the table as a whole is wrong. The message says why, and what would be accepted.
+    /// Notes that the table as a whole is wrong. The message states why, and what would be accepted.
     fn complain(&self, message: &dyn Display);
 
     /// Complains about keys that nobody asked for.
@@ -109,7 +109,7 @@ impl dyn Field + '_ {
         self.items().iter().filter_map(|item| read(&**item)).collect()
     }
 
-    /// A string; `expected` says which.
+    /// A string; `expected` names the accepted ones.
     pub fn text(&self, expected: &str) -> Option<&str> {
         let Value::Text(text) = self.value() else {
             self.wrong_kind(expected);
@@ -118,7 +118,7 @@ impl dyn Field + '_ {
         Some(text)
     }
 
-    /// A table; `expected` says what it looks like.
+    /// A table; `expected` describes it.
     pub fn table(&self, expected: &str) -> Option<Box<dyn Table + '_>> {
         let table = self.open();
         if table.is_none() {

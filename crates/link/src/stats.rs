@@ -1,4 +1,4 @@
-//! What a direction has done, in numbers.
+//! Statistics of a direction.
 
 use core::fmt;
 
@@ -87,7 +87,7 @@ impl DirectionStats {
 
 /// So many times are kept as they are: 256 KiB, which is enough for every acknowledgment of a transfer of 60 MB.
 const EXACT: usize = 1 << 15;
-/// Buckets per doubling once there are more: what is told is then at most 1/2048 too high.
+/// Buckets per doubling once there are more: what is reported is then at most 1/2048 too high.
 const STEPS: usize = 2048;
 const STEP_BITS: u32 = STEPS.ilog2();
 

@@ -1,4 +1,4 @@
-//! What every queue discipline owes, whatever the traffic, the limit and the clock.
+//! Invariants of every queue discipline, whatever the traffic, the limit and the clock.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

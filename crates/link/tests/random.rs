@@ -1,4 +1,4 @@
-//! Whatever a direction is told to be, and whatever is sent over it: nothing is late, nothing is lost without a trace.
+//! Random configurations of a direction, and random traffic over it: nothing is late, nothing is lost without a trace.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -100,7 +100,7 @@ prop_compose! {
     }
 }
 
-/// Checks times as they are told.
+/// Checks the times of events.
 #[derive(Default)]
 struct Checked {
     delivered: Vec<(Instant, u64)>,

@@ -1,4 +1,4 @@
-//! What the name of an output leads to, links followed.
+//! The place that the name of an output leads to, links followed.
 
 use std::fmt;
 use std::fs::{self, File, FileType};

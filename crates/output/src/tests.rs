@@ -107,8 +107,8 @@ mod unix {
     #[test]
     fn a_pipe_is_written_in_place() {
         let directory = tempfile::tempdir().unwrap();
-        // A pipe for each: a program that another test starts at this moment may hold the end that the first reader had, and
-        // what is written to it would be lost with it.
+        // A pipe for each: a program that another test starts at this moment may hold the end that the first reader
+        // had, and what is written to it would be lost with it.
         let [pipe, linked, link] = ["pipe", "linked", "link"].map(|name| directory.path().join(name));
         if !made("mkfifo", &pipe, &[]) || !made("mkfifo", &linked, &[]) {
             return;

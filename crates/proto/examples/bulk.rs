@@ -1,6 +1,8 @@
-//! Moves bytes between two connections in memory, real TLS, as fast as the CPU goes: for profilers and instruction counts.
+//! Moves bytes between two connections in memory, real TLS, as fast as the CPU goes: for profilers and instruction
+//! counts.
 //!
-//! `valgrind --tool=callgrind target/release/examples/bulk 20` counts the instructions of 20 MB; divide by the packets printed.
+//! `valgrind --tool=callgrind target/release/examples/bulk 20` counts the instructions of 20 MB; divide by the packets
+//! printed.
 
 use std::{error::Error, net::SocketAddr, sync::Arc, time::Duration};
 

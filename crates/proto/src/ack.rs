@@ -1,7 +1,9 @@
-//! When to acknowledge and what (RFC 9000 section 13.2, draft-ietf-quic-ack-frequency): one tracker per packet-number space.
+//! The tracker of received packets, which decides when to acknowledge and what (RFC 9000 section 13.2,
+//! draft-ietf-quic-ack-frequency): one per packet-number space.
 //!
 //! The tracker knows every packet number received, tells duplicates from new packets, decides when an ACK is due and
-//! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate ACK.
+//! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate
+//! ACK.
 //!
 //! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
 //! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to a share of the packets
@@ -111,7 +113,7 @@ impl std::str::FromStr for AckPolicy {
     }
 }
 
-/// What an [`AckTracker`] is told once.
+/// The configuration of an [`AckTracker`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AckConfig {
     /// The longest an acknowledgment is held back, as in our transport parameter.
@@ -141,7 +143,7 @@ impl Default for AckConfig {
 /// What the recipient of one ACK frame has learned: the fate of all numbers from `from` up to `largest`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
-    /// The lowest number the frame tells of; 0 unless there were more ranges than the frame had room for.
+    /// The lowest number that the frame acknowledges; 0 unless there were more ranges than the frame had room for.
     pub from: u64,
     /// The largest number acknowledged.
     pub largest: u64,
@@ -184,7 +186,7 @@ struct Late {
     /// Its number. The entry stands for all later numbers of its time too, up to `below`.
     number: u64,
     below: u64,
-    /// The largest number at the time: an ACK with the same largest may not tell of it, one with a larger does.
+    /// The largest number at the time: an ACK with the same largest may not acknowledge it, one with a larger does.
     largest_then: u64,
 }
 
@@ -254,7 +256,8 @@ impl AckTracker {
         self.arrivals.enable(most, exponent);
     }
 
-    /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section 12.3).
+    /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section
+    /// 12.3).
     #[inline]
     pub fn is_duplicate(&self, number: u64) -> bool {
         number < self.floor || self.received.contains(number)
@@ -308,8 +311,8 @@ impl AckTracker {
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
     }
 
-    /// Whether this ack-eliciting packet shows reordering that the peer wants to know of at once (RFC 9000 section 13.2.1,
-    /// draft-ietf-quic-ack-frequency section 6.2).
+    /// Whether this ack-eliciting packet shows reordering that the peer wants to know of at once (RFC 9000 section
+    /// 13.2.1, draft-ietf-quic-ack-frequency section 6.2).
     fn is_reordered(&self, number: u64) -> bool {
         let threshold = self.asked.reordering_threshold;
         let largest = self.largest_eliciting.map_or(number, |largest| largest.max(number));
@@ -339,7 +342,8 @@ impl AckTracker {
         }
     }
 
-    /// Wants an ACK for the ack-eliciting packet in hand, or for those not acknowledged yet: at the end of a stream, for instance.
+    /// Wants an ACK for the ack-eliciting packet in hand, or for those not acknowledged yet: at the end of a stream,
+    /// for instance.
     pub fn force_due(&mut self) {
         self.owed.is_forced = true;
     }
@@ -349,7 +353,8 @@ impl AckTracker {
         self.owed.is_forced = true;
     }
 
-    /// The peer sent ACK_FREQUENCY. Returns whether it is news: frames that do not raise the sequence number are ignored.
+    /// The peer sent ACK_FREQUENCY. Returns whether it is news: frames that do not raise the sequence number are
+    /// ignored.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION if it asks for less than our min_ack_delay, or for 2^14 ms or more (section 4 of the draft).
@@ -370,7 +375,7 @@ impl AckTracker {
         Ok(true)
     }
 
-    /// Tells the shortest round-trip time of the path, by which ACKs are thinned and held back.
+    /// Sets the shortest round-trip time of the path, by which ACKs are thinned and held back.
     pub fn set_rtt(&mut self, rtt: Duration) {
         self.density.set_rtt(rtt);
     }
@@ -381,13 +386,15 @@ impl AckTracker {
         self.owed.packets > 0 && (self.owed.is_due || self.owed.is_forced || self.deadline() <= now)
     }
 
-    /// Whether there are ack-eliciting packets not acknowledged yet: an ACK should ride in any packet that is sent anyway.
+    /// Whether there are ack-eliciting packets not acknowledged yet: an ACK should ride in any packet that is sent
+    /// anyway.
     #[inline]
     pub fn pending(&self) -> bool {
         self.owed.packets > 0
     }
 
-    /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is due.
+    /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is
+    /// due.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
         self.pending().then(|| if self.owed.is_due || self.owed.is_forced { self.owed.since } else { self.deadline() })
@@ -453,8 +460,8 @@ impl AckTracker {
         })
     }
 
-    /// The peer received an ACK frame of ours: what it told need not be told again (RFC 9000 section 13.2.4). Numbers
-    /// are still remembered to tell duplicates.
+    /// The peer received an ACK frame of ours: what it reported need not be reported again (RFC 9000 section 13.2.4).
+    /// Numbers are still remembered to tell duplicates.
     pub fn on_ack_acked(&mut self, ack: Reported) {
         let Reported { from, largest } = ack;
         self.reported.insert(from..largest.saturating_add(1));

@@ -1,4 +1,5 @@
-//! Connection IDs (RFC 9000 section 5.1): the ones we issue, the ones the peer issued, stateless reset tokens, and generators.
+//! Connection IDs (RFC 9000 section 5.1): the ones we issue, the ones the peer issued, stateless reset tokens, and
+//! generators.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -81,7 +82,8 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// A stateless reset token (RFC 9000 section 10.3). Comparison takes the same time whatever the bytes, as section 10.3.1 demands.
+/// A stateless reset token (RFC 9000 section 10.3). Comparison takes the same time whatever the bytes, as section
+/// 10.3.1 demands.
 #[derive(Copy, Clone)]
 pub struct ResetToken(pub [u8; 16]);
 
@@ -297,10 +299,12 @@ impl LocalCids {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// How many separate runs of retired sequence numbers we remember. An honest peer numbers without gaps, so runs come only from reordering.
+/// How many separate runs of retired sequence numbers we remember. An honest peer numbers without gaps, so runs come
+/// only from reordering.
 const MAX_RETIRED_RUNS: usize = 64;
 
-/// How many RETIRE_CONNECTION_ID frames may be unacknowledged, in multiples of our limit (RFC 9000 section 5.1.2 asks for at least 2).
+/// How many RETIRE_CONNECTION_ID frames may be unacknowledged, in multiples of our limit (RFC 9000 section 5.1.2 asks
+/// for at least 2).
 const MAX_UNACKED_RETIREMENTS: u64 = 10;
 
 /// One connection ID that the peer issued.
@@ -310,7 +314,7 @@ pub(crate) struct RemoteCid {
     pub sequence: u64,
     /// What we write into the destination field.
     pub cid: ConnectionId,
-    /// What a stateless reset by the peer ends with, if it told us.
+    /// The peer's stateless reset token, if it sent one.
     pub reset_token: Option<ResetToken>,
     in_use: bool,
 }
@@ -318,7 +322,8 @@ pub(crate) struct RemoteCid {
 /// The connection IDs the peer issued: what we write into the destination field.
 ///
 /// One is active; further ones can be taken for other paths. The peer may demand the retirement of any: after each
-/// NEW_CONNECTION_ID a path other than the active one looks up its ID with [`get`](Self::get) and takes a fresh one if it is gone.
+/// NEW_CONNECTION_ID a path other than the active one looks up its ID with [`get`](Self::get) and takes a fresh one if
+/// it is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteCids {
     /// Not retired; ascending sequence numbers; at most `limit` plus one.
@@ -391,7 +396,8 @@ impl RemoteCids {
         self.known.iter().filter(|id| !id.in_use).count()
     }
 
-    /// Takes an unused ID for a new path; it stays in use until [`retire`](Self::retire)d. `None` if the peer has given no spare one.
+    /// Takes an unused ID for a new path; it stays in use until [`retire`](Self::retire)d. `None` if the peer has given
+    /// no spare one.
     pub fn take_fresh(&mut self) -> Option<RemoteCid> {
         let id = self.known.iter_mut().find(|id| !id.in_use)?;
         id.in_use = true;
@@ -408,7 +414,8 @@ impl RemoteCids {
         true
     }
 
-    /// Replaces the active ID by an unused one and retires the old one. `false`, and no effect, if there is no spare one.
+    /// Replaces the active ID by an unused one and retires the old one. `false`, and no effect, if there is no spare
+    /// one.
     pub fn rotate(&mut self) -> bool {
         let old = self.active.sequence;
         match self.take_fresh() {
@@ -525,7 +532,8 @@ impl RemoteCids {
         self.unacked = self.unacked.saturating_sub(1);
     }
 
-    /// Whether `token` ends a stateless reset by the peer: it belongs to an ID in use. Compares with all tokens, in constant time.
+    /// Whether `token` ends a stateless reset by the peer: it belongs to an ID in use. Compares with all tokens, in
+    /// constant time.
     pub fn is_reset(&self, token: &ResetToken) -> bool {
         let in_use = self.known.iter().filter(|id| id.in_use);
         in_use.fold(false, |found, id| found | id.reset_token.is_some_and(|known| known == *token))
@@ -567,8 +575,9 @@ impl CidGenerator for RandomCid {
 
 /// Connection IDs of 8 bytes from which an endpoint with several workers can tell the worker a datagram belongs to.
 ///
-/// The first byte, masked with a keyed digest of the other seven random ones, is the worker modulo the number of workers. The
-/// mask keeps an observer from reading off which IDs share a worker; it is no encryption, and nothing depends on its secrecy.
+/// The first byte, masked with a keyed digest of the other seven random ones, is the worker modulo the number of
+/// workers. The mask keeps an observer from reading off which IDs share a worker; it is no encryption, and nothing
+/// depends on its secrecy.
 #[derive(Copy, Clone)]
 pub struct WorkerCid {
     worker: u8,
@@ -586,8 +595,8 @@ impl WorkerCid {
         WorkerCid { worker: worker % workers, workers, key }
     }
 
-    /// The worker that issued an ID of an endpoint with this `key`. `None` if it is not 8 bytes long, so not one of ours.
-    /// An ID that nobody issued names some worker.
+    /// The worker that issued an ID of an endpoint with this `key`. `None` if it is not 8 bytes long, so not one of
+    /// ours. An ID that nobody issued names some worker.
     pub fn worker_of(cid: &[u8], workers: u8, key: u64) -> Option<u8> {
         let cid: &[u8; WorkerCid::LEN] = cid.try_into().ok()?;
         Some((cid[0] ^ mask(cid, key)) % workers.max(1))

@@ -1,4 +1,4 @@
-//! What an application can choose about a connection or an endpoint, with the defaults everybody gets.
+//! Configuration of a connection and of an endpoint, with the defaults.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ pub struct TransportConfig {
     /// [`Recovery::set_max_rate`]: thalweg_recovery::Recovery::set_max_rate
     pub max_rate: Option<Rate>,
     /// RTT assumed before the first sample, above zero. Default 333 ms (RFC 9002 section 6.2.2). The first probe leaves
-    /// after three times as long, so that a path with a round trip of minutes is to be told of here.
+    /// after three times as long, so a path with a round trip of minutes has to be configured here.
     pub initial_rtt: Duration,
     /// The congestion window of a path about which nothing is known. Default [`InitialWindow::Rfc9002`].
     pub initial_window: InitialWindow,
@@ -47,13 +47,13 @@ pub struct TransportConfig {
     /// Largest UDP payload that path MTU discovery tries, bytes; below or at `initial_mtu` turns discovery off.
     /// Default 1452 (1500-byte Ethernet less the IPv6 and UDP headers).
     pub max_mtu: u16,
-    /// Largest UDP payload we accept, told to the peer (RFC 9000 section 18.2), bytes. Default 65527.
+    /// Largest UDP payload we accept, sent to the peer (RFC 9000 section 18.2), bytes. Default 65527.
     pub max_udp_payload: u16,
     /// Stream counts, receive and send windows.
     pub streams: StreamsConfig,
     /// DATAGRAM frames: the largest we take, and how many bytes wait on either side (RFC 9221).
     pub datagrams: DatagramsConfig,
-    /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
+    /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), sent to the peer. Default 25 ms.
     pub max_ack_delay: Duration,
     /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK:
     /// draft-ietf-quic-ack-frequency-12), with no less delay than this, at most `max_ack_delay`. `None`: it is not told
@@ -162,8 +162,8 @@ pub struct ClientConfig {
     /// Where what is saved of paths is kept; `None`, the default, forgets it.
     pub saved_paths: Option<Arc<dyn SavedPathStore>>,
     /// How long to wait for the server's first valid packet, a Retry included. From then on
-    /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from the
-    /// beginning. `None`, the default, or zero: only the idle timeout.
+    /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from
+    /// the beginning. `None`, the default, or zero: only the idle timeout.
     pub connect_timeout: Option<Duration>,
 }
 
@@ -216,8 +216,8 @@ pub struct ServerConfig {
     pub token_key: Arc<TokenKey>,
     /// Hand out a NEW_TOKEN token per connection, so that the next one needs no Retry. Default true.
     pub new_tokens: bool,
-    /// Versions to move clients to when they are able to follow (RFC 9368 section 2.3), best first. Default: none, every
-    /// client keeps the version it came with.
+    /// Versions to move clients to when they are able to follow (RFC 9368 section 2.3), best first. Default: none,
+    /// every client keeps the version it came with.
     pub preferred_versions: Vec<Version>,
     /// Whether clients may change address (NAT rebinding included). Default true.
     pub migration: bool,

@@ -232,7 +232,7 @@ impl Datagrams {
         written
     }
 
-    /// Whether room appeared since a `send` was refused; tells it once.
+    /// Whether room appeared since a `send` was refused; reports it once.
     pub fn poll_unblocked(&mut self) -> bool {
         std::mem::take(&mut self.unblocked)
     }

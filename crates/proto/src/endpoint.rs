@@ -1,4 +1,4 @@
-//! What stands before the connections: which datagram is whose, who may come in, and the answers that need no connection.
+//! The endpoint: routes datagrams to connections, admits new ones, and sends stateless replies.
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 

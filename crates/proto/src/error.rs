@@ -1,4 +1,5 @@
-//! Errors of a connection: the codes of RFC 9000 section 20, what we accuse a peer of, and why a connection ended.
+//! Errors of a connection: the codes of RFC 9000 section 20, violations by the peer, and the reasons for which a
+//! connection ended.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -225,9 +226,9 @@ pub enum ConnectionError {
     /// The peer lost its state and sent a stateless reset (RFC 9000 section 10.3): it restarted or forgot us.
     #[error("the peer has lost the state of this connection (stateless reset): connect again")]
     Reset,
-    /// Nothing was heard from the peer for the idle timeout.
+    /// Nothing arrived from the peer for the idle timeout.
     #[error(
-        "timed out: nothing heard from the peer for the idle timeout; check the path, or set a keep-alive below it"
+        "timed out: nothing received from the peer for the idle timeout; check the path, or set a keep-alive below it"
     )]
     TimedOut,
     /// The server sent nothing valid since the connection began, for the connect timeout.
@@ -280,7 +281,7 @@ pub enum ConnectError {
     /// A connection was to begin anew with another configuration, but has handled a datagram before.
     #[error("the connection has begun: its configuration can be chosen until the first datagram is handled")]
     AlreadyBegun,
-    /// The endpoint was not told how to connect.
+    /// The endpoint has no configuration for connecting.
     #[error(
         "no client configuration, and so no application protocol (ALPN): make one, such as ClientConfig::with_native_roots(&[b\"h3\"]), for Endpoint::connect_with, Endpoint::set_default_client_config or EndpointBuilder::client"
     )]

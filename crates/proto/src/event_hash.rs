@@ -1,4 +1,4 @@
-//! Two hashes of the event log: what makes "same seed, same run" a pair of numbers that can be compared.
+//! Two hashes of the event log, by which "same seed, same run" can be tested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency, -receive-ts): zero-copy parsing, and writing
 //! into the caller's buffer.
 //!
-//! [`FrameIter`] walks the payload of a packet and yields borrowed [`Frame`]s, validated as far as a frame can be without
-//! the state of the connection. [`Frame::encode`] and [`Frame::encoded_len`] are its inverse; frames that carry bulk data
-//! have functions of their own which never need the data in one piece.
+//! [`FrameIter`] walks the payload of a packet and yields borrowed [`Frame`]s, validated as far as a frame can be
+//! without the state of the connection. [`Frame::encode`] and [`Frame::encoded_len`] are its inverse; frames that carry
+//! bulk data have functions of their own which never need the data in one piece.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -490,7 +490,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2): all but ACK, PADDING and CONNECTION_CLOSE.
+    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2): all but ACK, PADDING and
+    /// CONNECTION_CLOSE.
     #[inline]
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
@@ -505,7 +506,8 @@ impl Frame<'_> {
         self.is_ack_eliciting() || matches!(self, Frame::Padding(_))
     }
 
-    /// Whether this is a probing frame; a packet with none but these does not make the peer migrate (RFC 9000 section 9.1).
+    /// Whether this is a probing frame; a packet with none but these does not make the peer migrate (RFC 9000 section
+    /// 9.1).
     #[inline]
     pub fn is_probing(&self) -> bool {
         matches!(self, Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::NewConnectionId(_) | Frame::Padding(_))
@@ -531,7 +533,8 @@ impl Frame<'_> {
     /// Checks that this frame may come in a packet of `level`, received by `receiver`.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if not (RFC 9000 section 12.4), or if a client sent NEW_TOKEN or HANDSHAKE_DONE (sections 19.7 and 19.20).
+    /// PROTOCOL_VIOLATION if not (RFC 9000 section 12.4), or if a client sent NEW_TOKEN or HANDSHAKE_DONE (sections
+    /// 19.7 and 19.20).
     #[inline]
     pub fn check_allowed(&self, level: Level, receiver: Side) -> Result<(), TransportError> {
         if !self.is_allowed_at(level) {

@@ -1,10 +1,10 @@
-//! How large a datagram the path carries: packetization-layer path MTU discovery (RFC 8899, RFC 9000 section 14.3).
+//! Packetization-layer path MTU discovery (RFC 8899, RFC 9000 section 14.3).
 //!
 //! Sizes are UDP payloads in bytes. Two independent parts:
-//! - the **search** raises the size by probes: packets of PING and PADDING that nobody misses when they are lost, one in
-//!   flight at a time, the hoped-for maximum first, then a bisection of sizes that real paths have;
-//! - the **black-hole detector** lowers it when the path has shrunk: only if again and again large packets are lost while
-//!   smaller ones sent after them arrive. Loss that hits all sizes, and outages, do not trigger it.
+//! - the **search** raises the size by probes: packets of PING and PADDING that nobody misses when they are lost, one
+//!   in flight at a time, the hoped-for maximum first, then a bisection of sizes that real paths have;
+//! - the **black-hole detector** lowers it when the path has shrunk: only if again and again large packets are lost
+//!   while smaller ones sent after them arrive. Loss that hits all sizes, and outages, do not trigger it.
 
 use std::time::Duration;
 
@@ -22,21 +22,23 @@ const COMMON_SIZES: [u16; 12] = [1232, 1252, 1300, 1352, 1392, 1412, 1432, 1452,
 /// for three lost probes.
 const WORTHWHILE: u16 = 24;
 
-/// After a black hole, look again for larger sizes sooner than after an ordinary search: routes heal, and a detector can err.
+/// After a black hole, look again for larger sizes sooner than after an ordinary search: routes heal, and a detector
+/// can err.
 const RAISE_AFTER_BLACK_HOLE: Duration = Duration::from_secs(60);
 
-/// How often "large lost, smaller arrived" must repeat before it counts as a black hole. Random loss does this too: at 20 %
-/// of all packets, and every other one small, once in ten million packets.
+/// How often "large lost, smaller arrived" must repeat before it counts as a black hole. Random loss does this too: at
+/// 20 % of all packets, and every other one small, once in ten million packets.
 const ROUNDS: u8 = 5;
 
-/// With at least [`MANY_LOST`] large packets lost in a row, so often is enough: bulk transfers lose windows at a time, and
-/// waiting costs them a probe timeout each time. Once, however, is what any outage looks like.
+/// With at least [`MANY_LOST`] large packets lost in a row, so often is enough: bulk transfers lose windows at a time,
+/// and waiting costs them a probe timeout each time. Once, however, is what any outage looks like.
 const ROUNDS_WHEN_MANY: u8 = 2;
 
 /// See [`ROUNDS_WHEN_MANY`]. At 20 % random loss so many go missing in a row once in ten million packets.
 const MANY_LOST: u32 = 10;
 
-/// From this consecutive probe timeout on, probes are sent small (see [`MtuDiscovery::pto_size`]). The first one is mostly a lost tail.
+/// From this consecutive probe timeout on, probes are sent small (see [`MtuDiscovery::pto_size`]). The first one is
+/// mostly a lost tail.
 const SMALL_FROM_PTO: u32 = 2;
 
 /// What to search for, and how eagerly.
@@ -96,9 +98,11 @@ enum Search {
 }
 
 impl MtuDiscovery {
-    /// Starts at the configured size and searches from there. `peer_max_udp_payload` is the peer's transport parameter `max_udp_payload_size`.
+    /// Starts at the configured size and searches from there. `peer_max_udp_payload` is the peer's transport parameter
+    /// `max_udp_payload_size`.
     ///
-    /// Ask for probes only when the handshake is confirmed: until then a peer has no obligation to answer (RFC 9000 section 14.2).
+    /// Ask for probes only when the handshake is confirmed: until then a peer has no obligation to answer (RFC 9000
+    /// section 14.2).
     pub fn new(now: Instant, config: MtuConfig, peer_max_udp_payload: u16) -> Self {
         let min = config.min.max(MIN_SIZE);
         let config = MtuConfig { min, max: config.max.max(min), probes: config.probes.max(1), ..config };
@@ -124,12 +128,14 @@ impl MtuDiscovery {
 
     /// The size for datagrams of the `pto_count`-th consecutive probe timeout (1 for the first).
     ///
-    /// From the second on it is the minimum: if the path has shrunk, nothing else arrives, and without arrivals nothing can be learnt.
+    /// From the second on it is the minimum: if the path has shrunk, nothing else arrives, and without arrivals nothing
+    /// can be learnt.
     pub fn pto_size(&self, pto_count: u32) -> u16 {
         if pto_count >= SMALL_FROM_PTO { self.config.min } else { self.current }
     }
 
-    /// Never exceeds `max` from now on, because the peer's transport parameter or the local interface says so. Starts the search anew.
+    /// Never exceeds `max` from now on, because the peer's transport parameter or the local interface says so. Starts
+    /// the search anew.
     pub fn limit(&mut self, now: Instant, max: u16) {
         self.max = self.max.min(max).max(self.config.min);
         self.set_current(self.current.min(self.max));
@@ -159,7 +165,8 @@ impl MtuDiscovery {
         }
     }
 
-    /// A packet that was a probe has been acknowledged, perhaps after it had been counted lost. Returns the new size, if it grew.
+    /// A packet that was a probe has been acknowledged, perhaps after it had been counted lost. Returns the new size,
+    /// if it grew.
     pub fn on_probe_acked(&mut self, now: Instant, number: u64) -> Option<u16> {
         let arrived = match self.search {
             Search::Active { size, in_flight: Some(probe), .. } if probe == number => size,
@@ -195,8 +202,8 @@ impl MtuDiscovery {
         }
     }
 
-    /// When [`poll_probe`](Self::poll_probe) will next have something because of time alone. `None` while a search runs: it is driven by
-    /// acknowledgements and losses.
+    /// When [`poll_probe`](Self::poll_probe) will next have something because of time alone. `None` while a search
+    /// runs: it is driven by acknowledgements and losses.
     pub fn next_probe_time(&self) -> Option<Instant> {
         match self.search {
             Search::Done { raise_at } if self.config.discovery && self.current < self.max => Some(raise_at),
@@ -204,16 +211,16 @@ impl MtuDiscovery {
         }
     }
 
-    /// A packet that was not a probe has been acknowledged: its datagram of `size` bytes has arrived. Returns the size to fall back to, if
-    /// that completes the evidence for a black hole.
+    /// A packet that was not a probe has been acknowledged: its datagram of `size` bytes has arrived. Returns the size
+    /// to fall back to, if that completes the evidence for a black hole.
     #[inline]
     pub fn on_acked(&mut self, now: Instant, size: u16, number: u64) -> Option<u16> {
         let suspicious = self.detector.on_acked(self.current, size, number);
         if suspicious { self.fall_back(now) } else { None }
     }
 
-    /// A packet that was not a probe has been lost, in a datagram of `size` bytes. Returns the size to fall back to, if that completes
-    /// the evidence for a black hole: what was sent larger must be sent again, smaller.
+    /// A packet that was not a probe has been lost, in a datagram of `size` bytes. Returns the size to fall back to, if
+    /// that completes the evidence for a black hole: what was sent larger must be sent again, smaller.
     pub fn on_lost(&mut self, now: Instant, size: u16, number: u64) -> Option<u16> {
         // What is larger than the current size was sent before it fell.
         if size <= self.config.min || size > self.current {
@@ -241,7 +248,8 @@ impl MtuDiscovery {
         }
     }
 
-    /// Searches between the current size and `ceiling`, which is known or believed to be too large; `u16::MAX` if nothing is.
+    /// Searches between the current size and `ceiling`, which is known or believed to be too large; `u16::MAX` if
+    /// nothing is.
     fn search_below(&mut self, now: Instant, ceiling: u16) {
         let raise_interval = match self.fell {
             true => RAISE_AFTER_BLACK_HOLE.min(self.config.raise_interval),
@@ -353,7 +361,7 @@ impl Detector {
         if suspect.round_end.is_none_or(|end| number > end) {
             suspect.open = Some(suspect.open.map_or(number, |open| open.min(number)));
         }
-        // An acknowledgement often tells of the small arrival before it tells of the large losses.
+        // An acknowledgment often reports the small arrival before the large losses.
         if let Some((small, small_size)) = self.small_acked {
             suspect.small_arrived(small_size, small);
         }
@@ -596,8 +604,8 @@ mod tests {
         assert_eq!([1, 2, 3].map(|count| mtu.pto_size(count)), [1452, 1200, 1200]);
     }
 
-    /// A flow of mostly full packets, each small with probability 1/8, over a path that loses `loss`/256 of all and, from
-    /// packet `shrinks_at` on, all above `carries`. Returns the packet at which the size fell.
+    /// A flow of mostly full packets, each small with probability 1/8, over a path that loses `loss`/256 of all and,
+    /// from packet `shrinks_at` on, all above `carries`. Returns the packet at which the size fell.
     fn flow(seed: u64, loss: u32, shrinks_at: u64, carries: u16, packets: u64) -> Option<u64> {
         let mut rng = crate::crypto::deterministic::named_generator(&[0; 32], "mtu", seed);
         let mut mtu = at_1452();

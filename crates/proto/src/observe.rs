@@ -1,4 +1,4 @@
-//! What a connection tells whoever listens: every packet, parameter, key, path and recovery decision as an event.
+//! Observers of a connection: every packet, parameter, key, path and recovery decision as an event.
 //!
 //! An [`Observer`] sees the events of one connection in order, with the time that the connection was given. Nothing
 //! here reads a clock or touches the network, and a connection without an observer pays one branch per event.
@@ -25,7 +25,7 @@ pub trait Observer: Send {
 
 /// Makes an [`Observer`] for each new connection of an endpoint.
 pub trait ObserverFactory: Send + Sync + Debug {
-    /// The observer for this connection, or `None` when nobody wants to hear of it.
+    /// The observer for this connection, or `None` if none is wanted.
     fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>>;
 }
 
@@ -188,7 +188,7 @@ pub enum FrameInfo {
 /// Whose transport parameters.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// Ours: what we told the peer.
+    /// Ours, as sent to the peer.
     Local,
     /// The peer's: what binds us.
     Remote,
@@ -301,7 +301,7 @@ pub enum CloseTrigger {
     Application,
     /// A transport error (RFC 9000 section 20.1).
     Error,
-    /// Nothing was heard for the idle timeout.
+    /// Nothing arrived for the idle timeout.
     IdleTimeout,
     /// No common version.
     VersionMismatch,
@@ -545,7 +545,7 @@ pub enum ObserverEvent<'a> {
         /// What.
         event: &'a trace::Event,
     },
-    /// What holds the sender back has changed. Tell only changes, not every packet.
+    /// What holds the sender back has changed. Reported for changes only, not for every packet.
     LimitedBy {
         /// On which path.
         path: PathId,

@@ -52,7 +52,8 @@ pub enum HeaderError {
     TooShort,
 }
 
-/// What every version of QUIC has in common in long headers (RFC 8999 section 5.1). Connection IDs may have up to 255 bytes.
+/// What every version of QUIC has in common in long headers (RFC 8999 section 5.1). Connection IDs may have up to 255
+/// bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Invariants<'a> {
     /// The version; 0 marks a Version Negotiation packet.
@@ -85,7 +86,7 @@ pub fn is_long(datagram: &[u8]) -> bool {
 }
 
 /// The destination connection ID of the first packet of a datagram, whatever its version.
-/// `local_cid_len` is the length of the IDs we issue, which a short header does not tell.
+/// `local_cid_len` is the length of the IDs we issue, which a short header does not state.
 #[inline]
 pub fn destination_cid(datagram: &[u8], local_cid_len: usize) -> Option<&[u8]> {
     if is_long(datagram) {
@@ -233,8 +234,8 @@ impl Header {
 pub struct Partial {
     /// The unprotected fields.
     pub header: Header,
-    /// Whether the "QUIC bit" is set. A packet without it MUST be discarded (RFC 9000 sections 17.2, 17.3), unless it is
-    /// Version Negotiation or we advertised grease_quic_bit (RFC 9287).
+    /// Whether the "QUIC bit" is set. A packet without it MUST be discarded (RFC 9000 sections 17.2, 17.3), unless it
+    /// is Version Negotiation or we advertised grease_quic_bit (RFC 9287).
     pub fixed_bit: bool,
     /// Where the packet number starts, from the start of the packet. Equals `len` in packets without one.
     pub number_offset: usize,
@@ -243,8 +244,8 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Reads the packet at the start of `datagram`. Returns it and the offset of the next coalesced packet, which is the
-    /// datagram's length if there is none.
+    /// Reads the packet at the start of `datagram`. Returns it and the offset of the next coalesced packet, which is
+    /// the datagram's length if there is none.
     ///
     /// # Errors
     /// The rest of the datagram is to be dropped: without this packet's length nothing after it can be found.
@@ -378,15 +379,16 @@ pub fn versions(list: &[u8]) -> impl Iterator<Item = Version> + '_ {
     list.chunks_exact(4).filter_map(|v| Some(Version(u32::from_be_bytes(v.try_into().ok()?))))
 }
 
-/// Whether the integrity tag of a Retry packet is the expected one. `tag` computes it from the packet without the tag (RFC 9001 section 5.8).
+/// Whether the integrity tag of a Retry packet is the expected one. `tag` computes it from the packet without the tag
+/// (RFC 9001 section 5.8).
 pub fn verify_retry(packet: &[u8], tag: impl FnOnce(&[u8]) -> [u8; RETRY_TAG_LEN]) -> bool {
     packet.split_last_chunk::<RETRY_TAG_LEN>().is_some_and(|(body, received)| tag(body) == *received)
 }
 
 // ---- packet numbers -------------------------------------------------------------------------------------------------
 
-/// How many bytes of `number` to send so that the peer can recover it (RFC 9000 section 17.1 and appendix A.2): enough for
-/// more than twice the distance to the largest number the peer acknowledged.
+/// How many bytes of `number` to send so that the peer can recover it (RFC 9000 section 17.1 and appendix A.2): enough
+/// for more than twice the distance to the largest number the peer acknowledged.
 #[inline]
 pub fn number_len(number: u64, largest_acked: Option<u64>) -> usize {
     let unacked = match largest_acked {
@@ -401,7 +403,8 @@ pub fn number_len(number: u64, largest_acked: Option<u64>) -> usize {
     }
 }
 
-/// The full packet number whose lowest `len` bytes are `truncated`: the closest to the next expected one (RFC 9000 appendix A.3).
+/// The full packet number whose lowest `len` bytes are `truncated`: the closest to the next expected one (RFC 9000
+/// appendix A.3).
 #[inline]
 pub fn expand_number(largest: Option<u64>, truncated: u64, len: usize) -> u64 {
     let expected = largest.map_or(0, |n| n + 1);
@@ -445,7 +448,8 @@ impl HeaderMark {
         self.number_pos + self.number_len
     }
 
-    /// The fewest payload bytes, without tag, that leave room for the header protection sample (RFC 9001 section 5.4.2).
+    /// The fewest payload bytes, without tag, that leave room for the header protection sample (RFC 9001 section
+    /// 5.4.2).
     #[inline]
     pub fn min_payload(&self) -> usize {
         4 - self.number_len
@@ -458,7 +462,8 @@ impl HeaderMark {
         }
     }
 
-    /// Writes the Length field of a long header for a packet that ends at `end`, tag included. No effect on a short header.
+    /// Writes the Length field of a long header for a packet that ends at `end`, tag included. No effect on a short
+    /// header.
     pub fn patch_length(&self, buf: &mut [u8], end: usize) {
         if !self.is_long {
             return;
@@ -470,8 +475,8 @@ impl HeaderMark {
         }
     }
 
-    /// Finishes the packet: pads it with PADDING frames to what a sample needs, adds the tag, writes the length, encrypts
-    /// and protects the header. The packet then ends where `buf` ends.
+    /// Finishes the packet: pads it with PADDING frames to what a sample needs, adds the tag, writes the length,
+    /// encrypts and protects the header. The packet then ends where `buf` ends.
     ///
     /// `path` is the multipath path identifier, 0 otherwise.
     ///
@@ -611,7 +616,8 @@ fn clip(cid: &[u8]) -> &[u8] {
     &cid[..cid.len().min(255)]
 }
 
-/// Appends a stateless reset of `len` bytes (at least 21): it looks like a short header packet and ends with the token (RFC 9000 section 10.3).
+/// Appends a stateless reset of `len` bytes (at least 21): it looks like a short header packet and ends with the token
+/// (RFC 9000 section 10.3).
 pub fn write_stateless_reset(
     buf: &mut Vec<u8>,
     token: &crate::cid::ResetToken,
@@ -629,7 +635,8 @@ pub fn write_stateless_reset(
 /// The length of the smallest stateless reset, in bytes (RFC 9000 section 10.3).
 pub const MIN_STATELESS_RESET: usize = 21;
 
-/// The token at the end of a datagram that may be a stateless reset. `None` if it is too short, or starts with a long header.
+/// The token at the end of a datagram that may be a stateless reset. `None` if it is too short, or starts with a long
+/// header.
 pub fn possible_reset_token(datagram: &[u8]) -> Option<crate::cid::ResetToken> {
     if datagram.len() < MIN_STATELESS_RESET || is_long(datagram) {
         return None;

@@ -1,4 +1,5 @@
-//! Sets of `u64` kept as sorted, disjoint, non-adjacent half-open ranges: packet numbers to acknowledge, bytes to retransmit, bytes received.
+//! Sets of `u64` kept as sorted, disjoint, non-adjacent half-open ranges: packet numbers to acknowledge, bytes to
+//! retransmit, bytes received.
 //!
 //! A ring of ranges: adding at the upper end (the in-order case) and taking from the lower end are O(1); anything
 //! else is a binary search plus a move of the shorter side of the ring. An empty set owns no memory.

@@ -1,7 +1,8 @@
-//! Address validation tokens (RFC 9000 section 8.1), the filter against their replay, and stateless reset tokens (section 10.3.2).
+//! Address validation tokens (RFC 9000 section 8.1), the filter against their replay, and stateless reset tokens
+//! (section 10.3.2).
 //!
-//! A token is `kind, salt, sealed fields, tag`. Every token is sealed with a key of its own, derived from the endpoint's
-//! secret and the token's random salt, so that any number of tokens can be issued under one secret.
+//! A token is `kind, salt, sealed fields, tag`. Every token is sealed with a key of its own, derived from the
+//! endpoint's secret and the token's random salt, so that any number of tokens can be issued under one secret.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -60,7 +61,8 @@ pub struct NewToken {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Not sealed by us: another server's, or tampered with. The Initial is treated as if it had no token (RFC 9000 section 8.1.3).
+    /// Not sealed by us: another server's, or tampered with. The Initial is treated as if it had no token (RFC 9000
+    /// section 8.1.3).
     #[error("token is not ours or was tampered with")]
     Unknown,
     /// Too old.
@@ -78,7 +80,8 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// Whether the token was made for a Retry: the client will accept no second one, so it is to be told INVALID_TOKEN.
+    /// Whether the token was made for a Retry: the client will accept no second one, so it is to be closed with
+    /// INVALID_TOKEN.
     pub fn is_retry(self) -> bool {
         matches!(self, TokenError::Expired { retry: true } | TokenError::OtherAddress { retry: true })
     }
@@ -95,7 +98,8 @@ pub struct TokenKey {
 }
 
 impl TokenKey {
-    /// How long a Retry token holds: a client answers a Retry at once, but its path may be slow and its packets be lost.
+    /// How long a Retry token holds: a client answers a Retry at once, but its path may be slow and its packets be
+    /// lost.
     pub const RETRY_LIFETIME: Duration = Duration::from_secs(30);
     /// How long a NEW_TOKEN token holds.
     pub const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -304,7 +308,8 @@ fn read_new(reader: &mut Reader<'_>, head: &[u8], now: u64) -> Option<Token> {
 
 // ---- replay ---------------------------------------------------------------------------------------------------------
 
-/// Remembers which tokens of NEW_TOKEN frames were used, so that each validates an address once (RFC 9000 section 8.1.4).
+/// Remembers which tokens of NEW_TOKEN frames were used, so that each validates an address once (RFC 9000 section
+/// 8.1.4).
 pub(crate) trait ReplayFilter: Send {
     /// Whether `token`, valid at `now` (seconds since 1970), is used for the first time; from now on it is not.
     /// May say `false` to a fresh token now and then, never `true` to a used one.
@@ -313,8 +318,8 @@ pub(crate) trait ReplayFilter: Send {
 
 /// Two Bloom filters that take turns: bounded memory, rare false alarms, no replay.
 ///
-/// Each turn lasts a token lifetime, or until the filter is full. Tokens that are not younger than all of a forgotten turn
-/// are refused, so that forgetting early costs validation of old tokens but never lets one in twice.
+/// Each turn lasts a token lifetime, or until the filter is full. Tokens that are not younger than all of a forgotten
+/// turn are refused, so that forgetting early costs validation of old tokens but never lets one in twice.
 #[derive(Clone, Debug)]
 pub(crate) struct BloomReplayFilter {
     current: Vec<u64>,
@@ -329,7 +334,8 @@ pub(crate) struct BloomReplayFilter {
 }
 
 impl BloomReplayFilter {
-    /// Bits set per token. With one token per 16 bits the share of false alarms at the end of a turn is (1 - e^(-4/16))^4 = 0.24 %.
+    /// Bits set per token. With one token per 16 bits the share of false alarms at the end of a turn is (1 -
+    /// e^(-4/16))^4 = 0.24 %.
     const HASHES: u64 = 4;
     const BITS_PER_TOKEN: usize = 16;
 
@@ -390,8 +396,8 @@ impl ReplayFilter for BloomReplayFilter {
 
 // ---- stateless reset ------------------------------------------------------------------------------------------------
 
-/// Derives stateless reset tokens from connection IDs, so that an endpoint which lost its state can still send the token
-/// it promised (RFC 9000 section 10.3.2).
+/// Derives stateless reset tokens from connection IDs, so that an endpoint which lost its state can still send the
+/// token it promised (RFC 9000 section 10.3.2).
 #[derive(Clone)]
 pub struct ResetKey(hmac::Key);
 

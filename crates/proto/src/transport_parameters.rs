@@ -47,7 +47,8 @@ const PADDING: u64 = 31 * (1 << 32) + 27;
 /// The most versions of a version_information parameter that are kept; a peer that lists more has the rest ignored.
 const MAX_VERSIONS_KEPT: usize = 64;
 
-/// What one end tells the other about itself in the handshake. Absent parameters have the defaults of RFC 9000 section 18.2.
+/// The parameters that one end sends to the other in the handshake. Absent parameters have the defaults of RFC 9000
+/// section 18.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportParameters {
     /// The destination ID of the client's very first Initial. Servers only; required of them.
@@ -84,7 +85,8 @@ pub struct TransportParameters {
     pub initial_source_connection_id: Option<ConnectionId>,
     /// The source ID of the server's Retry. Servers only; required of them after a Retry.
     pub retry_source_connection_id: Option<ConnectionId>,
-    /// The largest DATAGRAM frame, type and length included, that is accepted, in bytes; 0 for none (RFC 9221 section 3).
+    /// The largest DATAGRAM frame, type and length included, that is accepted, in bytes; 0 for none (RFC 9221 section
+    /// 3).
     pub max_datagram_frame_size: u64,
     /// Versions in use and available (RFC 9368 section 3).
     pub version_information: Option<VersionInformation>,
@@ -147,7 +149,8 @@ pub struct PreferredAddress {
 pub struct VersionInformation {
     /// The version the sender of the parameter uses for the connection.
     pub chosen: Version,
-    /// A client's list: what its first flight can be converted to. A server's list: all it has deployed. In order of preference.
+    /// A client's list: what its first flight can be converted to. A server's list: all it has deployed. In order of
+    /// preference.
     pub available: SmallVec<[Version; 4]>,
 }
 
@@ -209,7 +212,8 @@ pub struct ExpectedIds {
 impl TransportParameters {
     // ---- writing ----
 
-    /// Appends the parameters that differ from their default; with `grease`, also a random reserved one (RFC 9000 section 18.1).
+    /// Appends the parameters that differ from their default; with `grease`, also a random reserved one (RFC 9000
+    /// section 18.1).
     pub fn encode(&self, out: &mut Vec<u8>, grease: Option<&mut dyn Rng>) {
         let default = TransportParameters::default();
         let mut integer = |id: u64, value: u64, default: u64| {
@@ -286,8 +290,8 @@ impl TransportParameters {
     /// Reads the parameters that `sender` sent.
     ///
     /// # Errors
-    /// TRANSPORT_PARAMETER_ERROR if they are badly formatted, appear twice, have values that RFC 9000 section 18.2 or an
-    /// extension forbids, or are a server's and come from a client.
+    /// TRANSPORT_PARAMETER_ERROR if they are badly formatted, appear twice, have values that RFC 9000 section 18.2 or
+    /// an extension forbids, or are a server's and come from a client.
     pub fn decode(bytes: &[u8], sender: Side) -> Result<TransportParameters, TransportError> {
         let mut p = TransportParameters::default();
         let mut reader = Reader::new(bytes);
@@ -391,7 +395,8 @@ impl TransportParameters {
         Ok(())
     }
 
-    /// Checks that the peer saw the connection IDs that we saw, so that nobody changed them on the way (RFC 9000 section 7.3).
+    /// Checks that the peer saw the connection IDs that we saw, so that nobody changed them on the way (RFC 9000
+    /// section 7.3).
     ///
     /// # Errors
     /// TRANSPORT_PARAMETER_ERROR if one is missing, present without need, or different.
@@ -421,7 +426,8 @@ impl TransportParameters {
 
     // ---- 0-RTT ----
 
-    /// What a client remembers for 0-RTT with the same server; the rest is reset to its default (RFC 9000 section 7.4.1).
+    /// What a client remembers for 0-RTT with the same server; the rest is reset to its default (RFC 9000 section
+    /// 7.4.1).
     pub fn remembered(&self) -> TransportParameters {
         TransportParameters {
             original_destination_connection_id: None,

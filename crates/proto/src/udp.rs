@@ -1,4 +1,4 @@
-//! Datagrams as they cross the border of this crate: what came with one, and where one is to go.
+//! Datagrams at the border of this crate: received ones with their addresses, and outgoing ones.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use thalweg_recovery::Ecn;
 pub struct DatagramMeta {
     /// Who sent it.
     pub remote: SocketAddr,
-    /// The local address it was sent to, if the platform tells.
+    /// The local address it was sent to, if the platform reports it.
     pub local_ip: Option<IpAddr>,
     /// The mark in its IP header.
     pub ecn: Ecn,

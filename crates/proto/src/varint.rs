@@ -21,7 +21,8 @@ pub const fn len(value: u64) -> usize {
 
 /// Appends the shortest encoding of `value`.
 ///
-/// A value above [`MAX`] cannot be expressed; it is written as [`MAX`], and is a bug of the caller that debug builds report.
+/// A value above [`MAX`] cannot be expressed; it is written as [`MAX`], and is a bug of the caller that debug builds
+/// report.
 #[inline]
 pub fn encode(value: u64, out: &mut impl BufMut) {
     debug_assert!(value <= MAX, "{value} does not fit a variable-length integer");

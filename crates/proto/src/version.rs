@@ -1,4 +1,5 @@
-//! The QUIC versions we speak and everything that differs between them: version 1 (RFC 9000, 9001) and version 2 (RFC 9369).
+//! The QUIC versions we speak and everything that differs between them: version 1 (RFC 9000, 9001) and version 2 (RFC
+//! 9369).
 
 use std::fmt;
 
@@ -56,13 +57,15 @@ impl Version {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }
 
-    /// A reserved version drawn from `rng`, never equal to `not`. Sent to keep peers tolerant of versions they do not know.
+    /// A reserved version drawn from `rng`, never equal to `not`. Sent to keep peers tolerant of versions they do not
+    /// know.
     pub fn grease(rng: &mut (impl Rng + ?Sized), not: Version) -> Version {
         let version = Version((rng.next_u32() & 0xf0f0_f0f0) | 0x0a0a_0a0a);
         if version == not { Version(version.0 ^ 0x1000_0000) } else { version }
     }
 
-    /// Whether a first flight of `self` can be understood as one of `other` (RFC 9368 section 2.2). Versions 1 and 2 are compatible.
+    /// Whether a first flight of `self` can be understood as one of `other` (RFC 9368 section 2.2). Versions 1 and 2
+    /// are compatible.
     pub fn is_compatible_with(self, other: Version) -> bool {
         self == other || (self.is_supported() && other.is_supported())
     }

@@ -210,7 +210,7 @@ fn draft_5_probes_ask_to_be_acknowledged_at_once() {
     assert!(answered, "acknowledged on arrival, 20 ms after {last:?}");
 }
 
-/// A client that takes requests hears these frames from its server.
+/// A client that takes requests receives these frames from its server.
 fn lie(frames: &[Frame<'_>], level: Level, min_ack_delay: Option<Duration>) -> (World, Option<ConnectionError>) {
     let tap = Tap::default();
     let by_server = tap.clone();

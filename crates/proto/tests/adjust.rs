@@ -1,4 +1,4 @@
-//! What an application changes about a connection in use: policies, rate, limits; and what it reads out of order.
+//! Changes of a connection in use (policies, rate, limits), and reading out of order.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

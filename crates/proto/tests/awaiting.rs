@@ -1,4 +1,4 @@
-//! What an end does that waits for the other: PINGs into a silence, so that a rebinding or a lost peer is noticed.
+//! PINGs into a silence by an end that waits for the other, so that a rebinding or a lost peer is noticed.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
@@ -93,7 +93,7 @@ fn an_answer_that_takes_its_time_finds_a_client_that_was_rebound() {
     assert_eq!(world.server_conn().remote_address(), world.client.address);
 }
 
-/// Why waiting has to be told: a client that sends nothing shows nobody its new address.
+/// Why waiting has to be reported: a client that sends nothing shows nobody its new address.
 #[test]
 fn a_client_that_does_not_say_that_it_waits_is_not_found() {
     let (mut world, _) = world(ms(20));

@@ -1,4 +1,4 @@
-//! Getting started, over good links and bad ones: padding, amplification, deadlock, Retry, versions, resumption, 0-RTT.
+//! Handshakes, over good links and bad ones: padding, amplification, deadlock, Retry, versions, resumption, 0-RTT.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
@@ -169,7 +169,8 @@ fn amplification_stays_within_three_times_under_loss_and_the_handshake_ends() {
     }
 }
 
-/// RFC 9002 section 6.2.2.1: the server may send no more, and all the client sent was acknowledged; the client has to speak.
+/// RFC 9002 section 6.2.2.1: the server may send no more, and all the client sent was acknowledged; the client has to
+/// speak.
 #[test]
 fn the_client_breaks_the_deadlock_of_a_server_at_its_amplification_limit() {
     // Every client datagram but the first two and the server's fourth to eighth are lost for a while.

@@ -307,7 +307,7 @@ fn small_limits() -> TransportConfig {
             max_receive_window: 80_000,
             ..StreamsConfig::default()
         },
-        // Every extension, so that its frames are heard.
+        // Every extension, so that its frames are accepted.
         min_ack_delay: Some(ms(1)),
         receive_timestamps: 16,
         policies: "ack-rate=phased".parse().unwrap(),
@@ -394,7 +394,8 @@ fn new_cid(sequence: u64, retire_prior_to: u64) -> NewConnectionId {
     NewConnectionId { sequence, retire_prior_to, cid: ConnectionId::new(&cid).unwrap(), reset_token: ResetToken(token) }
 }
 
-/// Both ends learn that `by` broke a rule: the victim names the code, the culprit hears it, both forget the connection.
+/// Both ends report that `by` broke a rule: the victim sends the code, the culprit receives it, both forget the
+/// connection.
 #[track_caller]
 fn assert_refused(what: &str, liars: &mut Liars, by: Side, code: TransportErrorCode) {
     match liars.error(by.peer()) {
@@ -806,7 +807,7 @@ fn a_flood_of_connection_ids_is_bounded_whether_acknowledged_or_not() {
     for hears_acks in [true, false] {
         let mut liars = Liars::new(TransportConfig::default());
         if !hears_acks {
-            // The client hears nothing, so it never acknowledges a RETIRE_CONNECTION_ID.
+            // The client receives nothing, so it never acknowledges a RETIRE_CONNECTION_ID.
             liars.world.link.meddle =
                 Box::new(|packet, _| if packet.is_from_client() { vec![(ZERO, packet)] } else { vec![] });
         }

@@ -142,7 +142,7 @@ impl Peer {
 
 const FILL: &str = "start=peak-bandwidth, ack-rate=phased";
 
-/// Every time that is told, in microseconds since the first, is replaced by what `times` makes of it.
+/// Every time that is reported, in microseconds since the first, is replaced by what `times` makes of it.
 fn falsify(tap: &Tap, mut times: impl FnMut(f64) -> f64 + Send + 'static) {
     let mut origin: Option<u64> = None;
     tap.falsify_acks(move |said: &mut Said| {

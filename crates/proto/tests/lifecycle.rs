@@ -1,4 +1,4 @@
-//! How connections live and end: closing, silence, crashes, key updates, datagrams, packet sizes, marks, priorities.
+//! The life of connections: closing, silence, crashes, key updates, datagrams, packet sizes, marks, priorities.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
@@ -174,7 +174,7 @@ fn a_draining_end_says_nothing_and_a_closing_one_ever_less() {
     assert!(client >= 80, "{client}");
     assert!((2..=9).contains(&server), "{server} answers to {client} packets");
 
-    // A draining client: it hears the close, and then says nothing although it has data.
+    // A draining client: it receives the close, and then sends nothing although it has data.
     let mut world = World::new(Setup::default());
     let handle = world.handshake();
     world.run_for(SECOND);

@@ -1,4 +1,4 @@
-//! Many connections at one endpoint: who is whose, who may come in, and what is left when all are gone.
+//! Many connections at one endpoint: routing, admission, and what is left when all are gone.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

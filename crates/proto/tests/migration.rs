@@ -1,4 +1,5 @@
-//! Connections whose addresses change: NAT rebinding, migration, and attackers who only pretend (RFC 9000 sections 8.2, 9).
+//! Connections whose addresses change: NAT rebinding, migration, and attackers who only pretend (RFC 9000 sections 8.2,
+//! 9).
 #![allow(clippy::unwrap_used)]
 
 mod harness;
@@ -106,7 +107,8 @@ fn finish(world: &mut World, handle: ConnectionHandle, mut pump: Pump, limit: Du
     assert!(done, "{:?} {:?} {:?}", world.client_error(), world.server_error(), world.server.events);
 }
 
-/// The client's packets come from `address` from now on; what is on its way to the old address still arrives if `keeps`.
+/// The client's packets come from `address` from now on; what is on its way to the old address still arrives if
+/// `keeps`.
 fn move_client(world: &mut World, address: SocketAddr, keeps: bool) {
     let old = std::mem::replace(&mut world.client.address, address);
     world.client.former.clear();
@@ -277,8 +279,9 @@ fn a_challenge_too_small_for_the_path_is_followed_by_a_full_one() {
 /// Bytes that arrived from and were sent to each client address.
 type Ledger = Rc<RefCell<BTreeMap<SocketAddr, (u64, u64)>>>;
 
-/// Copies the client's datagrams for which `copied` says so: the copy claims to come from `ELSEWHERE` and arrives first.
-/// Keeps a ledger. Checks on the way that `ELSEWHERE`, which never answers, gets at most three times what it "sent".
+/// Copies the client's datagrams for which `copied` says so: the copy claims to come from `ELSEWHERE` and arrives
+/// first. Keeps a ledger. Checks on the way that `ELSEWHERE`, which never answers, gets at most three times what it
+/// "sent".
 fn attacked(mut copied: impl FnMut(&Packet) -> bool + 'static, original_lost: bool) -> (Link, Ledger) {
     let ledger = Ledger::default();
     let book = ledger.clone();

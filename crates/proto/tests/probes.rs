@@ -281,7 +281,8 @@ fn rfc9002_6_2_3_a_client_with_handshake_packets_it_cannot_read_repeats_its_hell
     let handle = world.connect();
     assert!(world.run_until(10 * SECOND, |world| both_confirmed(world, handle)));
     let took = world.now.saturating_since(started);
-    // Two round trips and a half of 40 ms, eight certificates, and a train of packets that leaves evenly after the loss.
+    // Two round trips and a half of 40 ms, eight certificates, and a train of packets that leaves evenly after the
+    // loss.
     assert!(took <= ms(126), "took {took:?}");
 }
 

@@ -31,7 +31,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A window of 200 datagrams, and everything that its path is told of arrivals.
+/// A window of 200 datagrams, and all arrivals that are reported to its path.
 #[derive(Clone, Debug, Default)]
 struct Listener(Arc<Mutex<Vec<Vec<Arrival>>>>);
 
@@ -58,7 +58,7 @@ impl ControllerFactory for Listener {
     }
 }
 
-/// A server that is told when its packets arrived.
+/// A server that gets reports of when its packets arrived.
 fn asking(listener: &Listener, most: u16) -> TransportConfig {
     let policies = Policies { congestion: Congestion::Custom(Arc::new(listener.clone())), ..Policies::default() };
     TransportConfig { policies, receive_timestamps: most, ..TransportConfig::default() }
@@ -162,7 +162,7 @@ fn without_the_parameter_there_are_no_timestamps() {
     assert!(listener.0.lock().unwrap().iter().all(Vec::is_empty));
 }
 
-/// A server that asks for `most` timestamps hears this payload from its client.
+/// A server that asks for `most` timestamps receives this payload from its client.
 fn lie(most: u16, payload: &[u64], level: Level) -> (World, Option<ConnectionError>, Listener) {
     let (tap, listener) = (Tap::default(), Listener::default());
     let by_client = tap.clone();

@@ -28,8 +28,8 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 const ZERO: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);
 const ONE_WAY: Duration = Duration::from_millis(20);
-/// The least that three probe timeouts can be with a round trip of 40 ms: each is that and 1 ms for variation, if the peer
-/// was asked to hold no acknowledgment back.
+/// The least that three probe timeouts can be with a round trip of 40 ms: each is that and 1 ms for variation, if the
+/// peer was asked to hold no acknowledgment back.
 const THREE_PTOS: Duration = Duration::from_millis(123);
 const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 7, 7)), 7777);
 
@@ -159,7 +159,7 @@ impl Chat {
         self.read(world);
         let errors = (world.client_error(), world.server_error());
         assert_eq!(errors, (None, None), "{what:?}");
-        // The server could write as soon as it had heard of the stream.
+        // The server could write as soon as the stream had reached it.
         assert_eq!(self.read[1], self.written, "{what:?}");
         assert!(self.read[0] + 20 * Chat::WORDS.len() as u64 > self.written, "{what:?}: {:?}", self.read);
     }
@@ -269,8 +269,8 @@ fn ids_rotated_all_the_time_over_a_link_that_reorders_cost_no_connection() {
     }
 }
 
-/// The last datagram of the client to an ID that it has retired since, and the world an instant after the retirement has
-/// arrived at the server.
+/// The last datagram of the client to an ID that it has retired since, and the world an instant after the retirement
+/// has arrived at the server.
 fn overtaken() -> (World, Rc<RefCell<Log>>, Packet) {
     let last: Rc<RefCell<Option<Packet>>> = Rc::default();
     let seen = last.clone();

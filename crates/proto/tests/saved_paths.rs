@@ -1,4 +1,4 @@
-//! What a client saves of the path to a server, from one connection to the next.
+//! Saved paths of a client, from one connection to the next.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

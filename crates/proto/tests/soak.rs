@@ -1,4 +1,4 @@
-//! Random lives on random links: whatever happens, data arrive intact, connections end, and nothing stays behind.
+//! Random connections on random links: data arrive intact, connections end, and nothing stays behind.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

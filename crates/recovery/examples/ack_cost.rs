@@ -1,11 +1,12 @@
-//! What an acknowledgment costs: the packets it names, against the packets it newly acknowledges.
+//! CPU cost of an acknowledgment: the packets it names, against the packets it newly acknowledges.
 //!
-//! `cargo run --release -p thalweg-recovery --example ack_cost` processes the same number of packets with windows of very different sizes, every
-//! ACK naming everything since the start and nothing lost. The time per packet has to stay the same; it is printed relative to the smallest window. Then every
-//! choice of every policy does something alike at one window, with losses, and is printed relative to the rules of RFC 9002; the best of several runs counts.
+//! `cargo run --release -p thalweg-recovery --example ack_cost` processes the same number of packets with windows of
+//! very different sizes, every ACK naming everything since the start and nothing lost. The time per packet has to stay
+//! the same; it is printed relative to the smallest window. Then every choice of every policy does something alike at
+//! one window, with losses, and is printed relative to the rules of RFC 9002; the best of several runs counts.
 //!
-//! With arguments, policies and a number of packets, it does that once and prints nothing, for a tool that counts instructions: the difference of
-//! two runs over the difference of their packets is what a packet and half an ACK cost.
+//! With arguments, policies and a number of packets, it does that once and prints nothing, for a tool that counts
+//! instructions: the difference of two runs over the difference of their packets is what a packet and half an ACK cost.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "measures real time")]
 
 use std::time::Instant as Clock;
@@ -15,7 +16,8 @@ use thalweg_units::{Duration, Instant};
 
 const PACKETS: u64 = 500_000;
 
-/// Where losses are part of the run, one packet of so many is lost: thresholds, reductions and avoidance have something to do.
+/// Where losses are part of the run, one packet of so many is lost: thresholds, reductions and avoidance have something
+/// to do.
 const LOST: u64 = 500;
 
 /// Runs of which the fastest counts: what others do on the machine only ever makes one slower.
@@ -61,7 +63,8 @@ fn best(window: u64, policies: Policies, lossy: bool) -> Result<f64, AckOfUnsent
     (0..RUNS).try_fold(f64::INFINITY, |best, _| Ok(best.min(run(window, policies.clone(), PACKETS, lossy)?)))
 }
 
-/// Nanoseconds per packet when `window` packets are in flight and every second one is acknowledged by an ACK of the whole range.
+/// Nanoseconds per packet when `window` packets are in flight and every second one is acknowledged by an ACK of the
+/// whole range.
 fn run(window: u64, policies: Policies, packets: u64, lossy: bool) -> Result<f64, AckOfUnsent> {
     let mut recovery: Recovery<[u64; 4]> = Recovery::new(Config { policies, ecn: false, ..Config::default() }, false);
     let mut now = Instant::ZERO;

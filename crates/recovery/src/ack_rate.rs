@@ -1,4 +1,4 @@
-//! How often to ask the peer for acknowledgments (ACK_FREQUENCY, draft-ietf-quic-ack-frequency-12).
+//! The rate of acknowledgments requested from the peer (ACK_FREQUENCY, draft-ietf-quic-ack-frequency-12).
 //!
 //! At two packets per ACK, 250 Mbps of data need 5.3 Mbps of ACKs the other way, more than many an uplink has. A few
 //! ACKs per window keep loss detection and growth as quick as they need to be. What we send ourselves is the

@@ -1,11 +1,11 @@
-//! What [`Recovery`](crate::Recovery) is configured with: the policies, and the few numbers that are not policies.
+//! Configuration of [`Recovery`](crate::Recovery): the policies, and the few numbers that are not policies.
 
 use thalweg_units::{Duration, Rate};
 
 use crate::policies::Policies;
 use crate::profile::Profile;
 
-/// Everything that [`Recovery`](crate::Recovery) is told once.
+/// The configuration of [`Recovery`](crate::Recovery).
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The rules in force.
@@ -19,15 +19,15 @@ pub struct Config {
     ///
     /// [`Recovery::set_idle_timeout`]: crate::Recovery::set_idle_timeout
     pub idle_timeout: Option<Duration>,
-    /// Seed of every random choice of recovery, such as the waits between probes into a crowded path. Default 0; a transport
-    /// draws one for each connection.
+    /// Seed of every random choice of recovery, such as the waits between probes into a crowded path. Default 0; a
+    /// transport draws one for each connection.
     pub seed: u64,
     /// Whether to mark packets ECT(0) and to heed the peer's counts. Default true.
     pub ecn: bool,
     /// Whether to record trace events for [`Recovery::drain_trace`](crate::Recovery::drain_trace), which then has
     /// to be called now and again. Default false: it costs nothing then.
     pub trace: bool,
-    /// What the transport's acknowledgments can tell. Default QUIC.
+    /// The information in the transport's acknowledgments. Default QUIC.
     pub profile: Profile,
     /// The most that may leave on a path, whatever window and pacing allow. Default none.
     pub max_rate: Option<Rate>,

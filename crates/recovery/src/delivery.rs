@@ -1,4 +1,4 @@
-//! How fast a path delivers: delivery-rate samples and packet-timed round trips.
+//! The delivery rate of a path: samples and packet-timed round trips.
 //!
 //! Per acknowledged packet (draft-cheng-iccrg-delivery-rate-estimation, as BBR uses it):
 //!
@@ -6,8 +6,9 @@
 //! rate = (delivered now - delivered when it was sent) / max(send interval, ack interval)
 //! ```
 //!
-//! where both intervals span the flight that the packet closed. The longer one counts, because packets that left bunched and ACKs that
-//! arrive bunched both make delivery look faster than it was. A round trip ends when a packet sent after its beginning is acknowledged.
+//! where both intervals span the flight that the packet closed. The longer one counts, because packets that left
+//! bunched and ACKs that arrive bunched both make delivery look faster than it was. A round trip ends when a packet
+//! sent after its beginning is acknowledged.
 //!
 //! The estimate that statistics show averages the same samples with the ACK interval alone. The send interval of a
 //! sample spans the pause after a reduction, in which the bottleneck goes on delivering from its queue. As in Linux's
@@ -158,7 +159,8 @@ impl Delivery {
         self.lost += size;
     }
 
-    /// The application leaves the window unused: what is in flight now, and what follows it, says little about the path.
+    /// The application leaves the window unused: what is in flight now, and what follows it, says little about the
+    /// path.
     pub(crate) fn on_application_limited(&mut self, in_flight: u64) {
         self.limited_until = Some(self.delivered + in_flight);
     }
@@ -281,7 +283,8 @@ mod tests {
         let results = steady(&mut delivery, 400);
         let starts: Vec<usize> =
             results.iter().enumerate().filter(|(_, (round, _))| round.started).map(|(index, _)| index).collect();
-        // The first ACK begins round 1; each further one begins when a packet sent after that beginning is acknowledged.
+        // The first ACK begins round 1; each further one begins when a packet sent after that beginning is
+        // acknowledged.
         assert_eq!(starts, vec![0, 100, 200, 300]);
         assert_eq!(results.last().unwrap().0.count, 4);
     }

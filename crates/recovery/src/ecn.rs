@@ -1,4 +1,5 @@
-//! Explicit congestion notification: finding out whether a path carries it, and counting marks (RFC 9000 section 13.4.2).
+//! Explicit congestion notification: finding out whether a path carries it, and counting marks (RFC 9000 section
+//! 13.4.2).
 //!
 //! A path starts by marking its first packets, ECT(0) or whatever its controller asks for. Enough sent, or a probe
 //! timeout expired, it stops and waits; an ACK that accounts for the marked packets makes it *capable*, one that does
@@ -146,7 +147,7 @@ impl Validation {
         }
     }
 
-    /// Whether [`on_sent`](Self::on_sent) has to hear of packets.
+    /// Whether [`on_sent`](Self::on_sent) has to be called for packets.
     #[inline]
     pub(crate) fn is_testing(&self) -> bool {
         self.state == EcnState::Testing && !self.is_postponed
@@ -185,7 +186,8 @@ impl Validation {
         }
     }
 
-    /// Takes the verdict on an ACK that newly acknowledged `newly` marked packets of this path. Answers how many CE marks are to be heeded.
+    /// Takes the verdict on an ACK that newly acknowledged `newly` marked packets of this path. Answers how many CE
+    /// marks are to be heeded.
     pub(crate) fn on_report(&mut self, report: Report, newly: Newly) -> u64 {
         self.is_postponed = false;
         match (self.state, report) {

@@ -1,7 +1,9 @@
-//! QUIC loss recovery, round-trip estimation, congestion control and pacing, as pure state machines (RFC 9002 and what builds on it).
+//! QUIC loss recovery, round-trip estimation, congestion control and pacing, as pure state machines (RFC 9002 and what
+//! builds on it).
 //!
-//! [`Recovery`] is told what was sent, what was acknowledged and what time it is. It answers what is lost, when to wake up, and how much
-//! may leave. It knows neither sockets nor clocks nor frames; the transport gets back whatever it attached to a packet (`T`).
+//! [`Recovery`] is told what was sent, what was acknowledged and what time it is. It answers what is lost, when to wake
+//! up, and how much may leave. It knows neither sockets nor clocks nor frames; the transport gets back whatever it
+//! attached to a packet (`T`).
 //!
 //! An acknowledgment goes one way through the crate:
 //!
@@ -128,7 +130,8 @@ struct Timer {
     space: SpaceId,
 }
 
-/// Loss recovery and congestion control of one connection: three packet number spaces over one or more paths, and one timer.
+/// Loss recovery and congestion control of one connection: three packet number spaces over one or more paths, and one
+/// timer.
 ///
 /// Time must not run backwards from one call to the next; if it does, nothing breaks, but spans come out as zero.
 #[derive(Debug)]
@@ -136,7 +139,8 @@ pub struct Recovery<T> {
     config: Config,
     spaces: Spaces<T>,
     paths: Paths,
-    /// The peer has shown that it regards our address as validated; a server's peer always does (RFC 9002 section 6.2.2.1).
+    /// The peer has shown that it regards our address as validated; a server's peer always does (RFC 9002 section
+    /// 6.2.2.1).
     peer_validated: bool,
     handshake_confirmed: bool,
     has_handshake_keys: bool,
@@ -192,7 +196,8 @@ impl<T: Clone> Recovery<T> {
         id
     }
 
-    /// Gives a path up. What is outstanding on it stays outstanding: it can still be acknowledged, and its loss is still noticed.
+    /// Gives a path up. What is outstanding on it stays outstanding: it can still be acknowledged, and its loss is
+    /// still noticed.
     pub fn remove_path(&mut self, path: PathId) {
         if let Some(path) = self.paths.get_mut(path) {
             path.is_retired = true;
@@ -229,8 +234,8 @@ impl<T: Clone> Recovery<T> {
         self.paths.get_mut(path)
     }
 
-    /// The handshake is confirmed (RFC 9001 section 4.1.2): probes in the space of application data are allowed, and the peer has
-    /// committed itself to its maximum ACK delay.
+    /// The handshake is confirmed (RFC 9001 section 4.1.2): probes in the space of application data are allowed, and
+    /// the peer has committed itself to its maximum ACK delay.
     pub fn set_handshake_confirmed(&mut self, now: Instant) {
         self.see(now);
         self.handshake_confirmed = true;
@@ -244,8 +249,8 @@ impl<T: Clone> Recovery<T> {
         self.set_timer(self.now);
     }
 
-    /// The server has shown that it regards the client's address as validated. An acknowledgment in the Handshake space and
-    /// [`set_handshake_confirmed`](Self::set_handshake_confirmed) imply it.
+    /// The server has shown that it regards the client's address as validated. An acknowledgment in the Handshake space
+    /// and [`set_handshake_confirmed`](Self::set_handshake_confirmed) imply it.
     pub fn set_peer_validated(&mut self) {
         self.peer_validated = true;
         self.set_timer(self.now);
@@ -253,8 +258,8 @@ impl<T: Clone> Recovery<T> {
 
     /// The server has reached, or has left, the limit of three times what it received (RFC 9000 section 8.1).
     ///
-    /// While limited there is no probe timer, as no probe could be sent; once no longer limited, a deadline that has passed meanwhile is due
-    /// at once (RFC 9002 section 6.2.2.1).
+    /// While limited there is no probe timer, as no probe could be sent; once no longer limited, a deadline that has
+    /// passed meanwhile is due at once (RFC 9002 section 6.2.2.1).
     pub fn set_amplification_limited(&mut self, now: Instant, limited: bool) {
         self.see(now);
         if limited != self.amplification_limited {
@@ -292,11 +297,13 @@ impl<T: Clone> Recovery<T> {
         self.idle_timeout
     }
 
-    /// A packet has been sent. `app_has_more` tells whether more would be sent at once if the window and the pacer allowed.
+    /// A packet has been sent. `app_has_more` states whether more would be sent at once if the window and the pacer
+    /// allowed.
     ///
     /// What is sent on a path that is not known can be acknowledged, but is never declared lost.
     ///
-    /// Numbers increase strictly within a space; what is left out counts as skipped, and an acknowledgment for it is an error.
+    /// Numbers increase strictly within a space; what is left out counts as skipped, and an acknowledgment for it is an
+    /// error.
     pub fn on_sent(&mut self, space: SpaceId, packet: Sent<T>, app_has_more: bool) {
         let now = packet.time;
         self.see(now);
@@ -321,7 +328,8 @@ impl<T: Clone> Recovery<T> {
     /// An ACK frame is processed.
     ///
     /// # Errors
-    /// When it names a packet that was never sent; the connection has to be closed then, and what `out` holds does not matter.
+    /// When it names a packet that was never sent; the connection has to be closed then, and what `out` holds does not
+    /// matter.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -351,7 +359,8 @@ impl<T: Clone> Recovery<T> {
         self.tell_other_spaces(space);
         self.detect_lost(now, space, out);
         if space == SpaceId::Handshake {
-            // Only a server that has validated the client's address can have processed a Handshake packet (RFC 9002 appendix A.6).
+            // Only a server that has validated the client's address can have processed a Handshake packet (RFC 9002
+            // appendix A.6).
             self.peer_validated = true;
         }
         if self.peer_validated {
@@ -388,7 +397,8 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn take_ecn_counts(&mut self, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
-        // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
+        // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000
+        // section 13.4.2.1).
         if newly.is_advance {
             let report = self.spaces.get_mut(space).map(|space| space.judge_ecn(counts, newly.marked));
             if let Some((path, report)) = self.paths.get_mut(newly.largest.path).zip(report) {
@@ -430,7 +440,8 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is to be called; `None` if there is nothing to wait for. May lie in the past.
+    /// When [`on_timeout`](Self::on_timeout) is to be called; `None` if there is nothing to wait for. May lie in the
+    /// past.
     pub fn timer(&self) -> Option<Instant> {
         self.timer.map(|timer| timer.at)
     }
@@ -475,7 +486,8 @@ impl<T: Clone> Recovery<T> {
         self.paths.active_path().map_or(0, Path::pto_count)
     }
 
-    /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's maximum ACK delay.
+    /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's
+    /// maximum ACK delay.
     ///
     /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the
     /// timer to leave out.
@@ -524,8 +536,8 @@ impl<T: Clone> Recovery<T> {
         self.after_giving_up(now);
     }
 
-    /// Takes every outstanding packet of a space back, into `out.lost` as [`LossTrigger::Withdrawn`]: after a Retry, when 0-RTT is
-    /// rejected, or when the version changes. Nothing is concluded about the path.
+    /// Takes every outstanding packet of a space back, into `out.lost` as [`LossTrigger::Withdrawn`]: after a Retry,
+    /// when 0-RTT is rejected, or when the version changes. Nothing is concluded about the path.
     pub fn withdraw(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         self.see(now);
         if let Some(space) = self.spaces.get_mut(space) {
@@ -550,8 +562,8 @@ impl<T: Clone> Recovery<T> {
         self.paths.get_mut(path).map_or(Budget::WindowFull, |path| path.budget(now))
     }
 
-    /// The transport had nothing more to send on a path although [`budget`](Self::budget) said [`Budget::Now`]. The window does not grow
-    /// until it has again (RFC 9002 section 7.8).
+    /// The transport had nothing more to send on a path although [`budget`](Self::budget) said [`Budget::Now`]. The
+    /// window does not grow until it has again (RFC 9002 section 7.8).
     pub fn on_app_limited(&mut self, path: PathId) {
         if let Some(path) = self.paths.get_mut(path) {
             path.set_application_limited(self.now, true, &mut self.trace);
@@ -584,7 +596,8 @@ impl<T: Clone> Recovery<T> {
         self.paths.get(path).map_or(0, Path::bytes_in_flight)
     }
 
-    /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may repeat.
+    /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may
+    /// repeat.
     pub fn outstanding_data(&self, space: SpaceId) -> impl Iterator<Item = (u64, &T)> {
         self.outstanding_data_from(space, 0)
     }
@@ -647,8 +660,8 @@ impl<T: Clone> Recovery<T> {
             self.deadlocked_since = None;
             return probe;
         }
-        // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait for ever
-        // (RFC 9002 section 6.2.2.1).
+        // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait
+        // for ever (RFC 9002 section 6.2.2.1).
         let space = if self.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
         let is_started = self.spaces.iter().any(Space::has_sent);
         if !is_started {

@@ -1,8 +1,8 @@
-//! When a packet counts as lost: a pure function of a few numbers (RFC 9002 section 6.1), and the policies that set its thresholds.
+//! Loss detection: a pure function of a few numbers (RFC 9002 section 6.1), and the policies that set its thresholds.
 //!
-//! A packet is lost once a packet sent after it is acknowledged and either *enough* packets sent after it are, or *enough time* has
-//! passed since it was sent. Only packets of its own path count towards the number, and it is its own path's round trip that counts
-//! as time: two paths of different length never make each other's packets look lost.
+//! A packet is lost once a packet sent after it is acknowledged and either *enough* packets sent after it are, or
+//! *enough time* has passed since it was sent. Only packets of its own path count towards the number, and it is its own
+//! path's round trip that counts as time: two paths of different length never make each other's packets look lost.
 //!
 //! | `reordering=` | packets | time since sent | source |
 //! |---|---|---|---|
@@ -12,13 +12,15 @@
 //! | `adaptive` | 3 until reordering is proven, then – | `rtt + max(rtt / 8, min(steps × min_rtt / 4, srtt))` | RACK, RFC 8985 section 6.2, step 4 |
 //! | `rack` | – | the same; reordering that was waited out counts as a first step | the same |
 //!
-//! where `rtt = max(smoothed, latest)` and `span` counts the path's packets from the oldest open one to the next to be sent.
+//! where `rtt = max(smoothed, latest)` and `span` counts the path's packets from the oldest open one to the next to be
+//! sent.
 //!
-//! What they trade: a smaller threshold repairs a loss sooner, a larger one takes less reordering for loss. `half-in-flight` still acts
-//! on counts, so large displacement in a small flight fools it. `time-only` costs a loss an eighth of a round trip (more while a queue
-//! drains, because `rtt` is then larger than the packet's own). `adaptive` pays the price of waiting only on paths that have been seen to
-//! reorder, and pays it with a reduction that has to be taken back. `rack` waits an eighth of a round trip everywhere, so that most reordering
-//! is only ever observed; it learns from the observation what `adaptive` learns from mistakes. [`Adaptation`] says how both learn and forget.
+//! What they trade: a smaller threshold repairs a loss sooner, a larger one takes less reordering for loss.
+//! `half-in-flight` still acts on counts, so large displacement in a small flight fools it. `time-only` costs a loss an
+//! eighth of a round trip (more while a queue drains, because `rtt` is then larger than the packet's own). `adaptive`
+//! pays the price of waiting only on paths that have been seen to reorder, and pays it with a reduction that has to be
+//! taken back. `rack` waits an eighth of a round trip everywhere, so that most reordering is only ever observed; it
+//! learns from the observation what `adaptive` learns from mistakes. [`Adaptation`] says how both learn and forget.
 
 use thalweg_units::{Duration, Instant};
 
@@ -31,7 +33,8 @@ use crate::types::LossTrigger;
 /// Lower finds losses sooner and takes more reordering for loss.
 pub(crate) const PACKET_THRESHOLD: u64 = 3;
 
-/// RACK's reordering window grows in steps of this fraction of the minimum round-trip time (RFC 8985 section 6.2, step 4).
+/// RACK's reordering window grows in steps of this fraction of the minimum round-trip time (RFC 8985 section 6.2, step
+/// 4).
 ///
 /// Larger steps need fewer mistakes to reach the true extent of reordering, and overshoot it by more.
 const STEP_DIVISOR: u32 = 4;
@@ -41,15 +44,17 @@ const STEP_DIVISOR: u32 = 4;
 /// Fewer forgets a path that reorders rarely; more keeps losses waiting on one that has ceased to.
 const PERSIST: u32 = 16;
 
-/// More steps than this make no difference: the window ends at a whole smoothed round-trip time, which is at least the minimum.
+/// More steps than this make no difference: the window ends at a whole smoothed round-trip time, which is at least the
+/// minimum.
 const MAX_STEPS: u32 = 1_024;
 
 /// What a path has learnt about its reordering.
 ///
-/// QUIC need not guess from duplicate SACKs as RACK does: a packet declared lost that is acknowledged is proof, and its age says how wide
-/// the window should have been. Each proof widens the window that far, and by at least a step, the latter at most once per round trip
-/// (packets sent before the last step were judged by what was known before). Deep reordering that was waited out proves that the window is
-/// still needed. When [`PERSIST`] reductions in a row have come without either, the path starts over with the fixed thresholds.
+/// QUIC need not guess from duplicate SACKs as RACK does: a packet declared lost that is acknowledged is proof, and its
+/// age says how wide the window should have been. Each proof widens the window that far, and by at least a step, the
+/// latter at most once per round trip (packets sent before the last step were judged by what was known before). Deep
+/// reordering that was waited out proves that the window is still needed. When [`PERSIST`] reductions in a row have
+/// come without either, the path starts over with the fixed thresholds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Adaptation {
     /// How many steps wide the window is; 0 while no declaration has proven wrong.
@@ -95,7 +100,8 @@ impl Adaptation {
         (rtt.min / STEP_DIVISOR).saturating_mul(steps).min(rtt.smoothed)
     }
 
-    /// How long after it was sent a packet counts as lost, with a window of so many steps but never less than RFC 9002 waits.
+    /// How long after it was sent a packet counts as lost, with a window of so many steps but never less than RFC 9002
+    /// waits.
     fn deadline(&self, rtt: &Rtt, steps: u32) -> Duration {
         let base = rtt.smoothed.max(rtt.latest);
         base.saturating_add(self.window(rtt, steps).max(base / 8)).max(GRANULARITY)
@@ -131,7 +137,8 @@ pub(crate) struct Thresholds {
 }
 
 impl Thresholds {
-    /// The thresholds that a policy sets on a path whose packets from the oldest open one to the next to be sent are `span`.
+    /// The thresholds that a policy sets on a path whose packets from the oldest open one to the next to be sent are
+    /// `span`.
     pub(crate) fn of(policy: ReorderingPolicy, rtt: &Rtt, learnt: &Adaptation, span: u64) -> Thresholds {
         let fixed = Thresholds { packets: Some(PACKET_THRESHOLD), time: rtt.loss_delay() };
         match policy {
@@ -157,7 +164,8 @@ pub(crate) enum LossVerdict {
     NotBefore(Instant),
 }
 
-/// Judges a packet sent at `sent` and `behind` places before the newest acknowledged packet of its path (0 if none is newer).
+/// Judges a packet sent at `sent` and `behind` places before the newest acknowledged packet of its path (0 if none is
+/// newer).
 ///
 /// The caller makes sure that some later packet of the space has been acknowledged.
 pub(crate) fn judge(now: Instant, sent: Instant, behind: u64, thresholds: Thresholds) -> LossVerdict {

@@ -1,16 +1,17 @@
-//! When the next packets may leave: a token bucket, exact to the bit and the nanosecond.
+//! The pacer: a token bucket, exact to the bit and the nanosecond.
 //!
-//! Credit accrues at the pacing rate and packets spend it. It is kept in units of 10⁻⁹ bit, so that `rate × time` is a product of
-//! integers and nothing is ever rounded away: over any span, what leaves is the rate times the span, to within one burst.
+//! Credit accrues at the pacing rate and packets spend it. It is kept in units of 10⁻⁹ bit, so that `rate × time` is a
+//! product of integers and nothing is ever rounded away: over any span, what leaves is the rate times the span, to
+//! within one burst.
 //!
-//! Packets leave in *trains*: when credit runs out the sender waits until there is enough for a whole [`quantum`], rather than
-//! waking for every packet. The bucket holds two quanta, or the initial window if that is more: one quantum to send and one in store
-//! for a timer that fires late; the initial window is the burst that RFC 9002 section 7.7 accepts on any path, and is all that an
-//! unknown path gets.
+//! Packets leave in *trains*: when credit runs out the sender waits until there is enough for a whole [`quantum`],
+//! rather than waking for every packet. The bucket holds two quanta, or the initial window if that is more: one quantum
+//! to send and one in store for a timer that fires late; the initial window is the burst that RFC 9002 section 7.7
+//! accepts on any path, and is all that an unknown path gets.
 //!
-//! Of a sender whose packets leave evenly the bucket holds one quantum: what gathered while the window or the application held
-//! it back does not leave together, because a queue may have room for a few packets only. What a timer that fires late has
-//! withheld is another matter: it is owed, up to [`LATENESS`], or the rate would never be reached.
+//! Of a sender whose packets leave evenly the bucket holds one quantum: what gathered while the window or the
+//! application held it back does not leave together, because a queue may have room for a few packets only. What a timer
+//! that fires late has withheld is another matter: it is owed, up to [`LATENESS`], or the rate would never be reached.
 
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
@@ -18,26 +19,29 @@ use crate::congestion::Allowance;
 
 /// Pacing gain outside slow start: 5/4 of a window per round trip (the example of RFC 9002 section 7.7).
 ///
-/// Above 1 so that the window, not the pacer, decides how much is in flight; not far above, so that packets stay spread out.
+/// Above 1 so that the window, not the pacer, decides how much is in flight; not far above, so that packets stay spread
+/// out.
 pub const AVOIDANCE_GAIN: (u64, u64) = (5, 4);
 
 /// Pacing gain in slow start: two windows per round trip.
 ///
-/// The window doubles within the round trip. What leaves during one is the window at its end, twice the one at its beginning; at a
-/// gain of 5/4 the pacer would hold slow start back to less than doubling, and it would be the pacer that ends it.
+/// The window doubles within the round trip. What leaves during one is the window at its end, twice the one at its
+/// beginning; at a gain of 5/4 the pacer would hold slow start back to less than doubling, and it would be the pacer
+/// that ends it.
 pub const SLOW_START_GAIN: (u64, u64) = (2, 1);
 
 /// How much time's worth of data leaves back to back, rates permitting.
 ///
-/// Longer means fewer wake-ups and system calls (one GSO batch per quantum), shorter means less queue at the bottleneck per train.
+/// Longer means fewer wake-ups and system calls (one GSO batch per quantum), shorter means less queue at the bottleneck
+/// per train.
 pub const QUANTUM_TIME: Duration = Duration::from_millis(1);
 
 /// The same where a queue marks what waits for a millisecond: a quarter of that, so that a train by itself is not
 /// marked (RFC 9331 section 4.3 asks scalable senders to limit bursts; Linux's Prague takes the same time).
 pub const EVEN_TIME: Duration = Duration::from_micros(250);
 
-/// From this rate on a [`steady_quantum`] is at least [`FAST_DATAGRAMS`]: smaller batches would cost more CPU time than the
-/// short queue they spare is worth at such a rate.
+/// From this rate on a [`steady_quantum`] is at least [`FAST_DATAGRAMS`]: smaller batches would cost more CPU time than
+/// the short queue they spare is worth at such a rate.
 const FAST_RATE: Rate = Rate::from_bps(400_000_000);
 
 /// What one system call should hand over at least, on a fast path, in datagrams.
@@ -46,8 +50,8 @@ const FAST_DATAGRAMS: u64 = 16;
 /// A window of so many datagrams is never spread out: a queue that holds fewer is none.
 pub const FEW_DATAGRAMS: u64 = 4;
 
-/// For how long a timer may be late without loss of rate where packets leave evenly: what an operating system that is busy or
-/// has coarse timers makes of a millisecond.
+/// For how long a timer may be late without loss of rate where packets leave evenly: what an operating system that is
+/// busy or has coarse timers makes of a millisecond.
 pub const LATENESS: Duration = Duration::from_millis(4);
 
 /// The most that leaves back to back: what one GSO call takes.
@@ -69,8 +73,8 @@ pub fn quantum(rate: Rate, datagram_size: u16) -> u64 {
     rate.bytes_in(QUANTUM_TIME).clamp(least, MAX_QUANTUM.max(least))
 }
 
-/// How many bytes leave back to back at `rate` once the start is over: [`EVEN_TIME`]'s worth, at least two datagrams (from
-/// 400 Mbps on at least 16), at most 64 kB.
+/// How many bytes leave back to back at `rate` once the start is over: [`EVEN_TIME`]'s worth, at least two datagrams
+/// (from 400 Mbps on at least 16), at most 64 kB.
 pub fn steady_quantum(rate: Rate, datagram_size: u16) -> u64 {
     let datagrams = if rate < FAST_RATE { 2 } else { FAST_DATAGRAMS };
     let pair = 2 * u64::from(datagram_size);
@@ -151,8 +155,8 @@ impl Pacer {
         }
     }
 
-    /// The window or the application holds the sender back, not the pacer: nobody is owed for it. Without it an even sender
-    /// would send at once what it was not allowed to send before.
+    /// The window or the application holds the sender back, not the pacer: nobody is owed for it. Without it an even
+    /// sender would send at once what it was not allowed to send before.
     pub(crate) fn on_held(&mut self) {
         if self.is_even {
             self.due = None;
@@ -191,8 +195,8 @@ impl Pacer {
         if self.train >= datagram {
             return Credit::Bytes(self.train);
         }
-        // Whole trains only. What is left over stays: else every acknowledgment that comes in between would send the few packets
-        // there is credit for by then, each time with a system call of its own.
+        // Whole trains only. What is left over stays: else every acknowledgment that comes in between would send the
+        // few packets there is credit for by then, each time with a system call of its own.
         let train = self.quantum.max(hold).min(room).max(datagram).min(self.capacity.max(datagram));
         // Where it fits, in 64 bits: the processor divides these by itself.
         let credit = match u64::try_from(self.credit) {
@@ -244,7 +248,8 @@ mod tests {
         pacer
     }
 
-    /// Sends whatever it may as soon as it may; returns the bytes that left before `end` and the largest train after the first.
+    /// Sends whatever it may as soon as it may; returns the bytes that left before `end` and the largest train after
+    /// the first.
     fn saturate(pacer: &mut Pacer, end: Instant, late: Duration) -> (u64, u64) {
         let (mut now, mut total, mut largest) = (Instant::ZERO, 0, 0);
         while now < end {
@@ -479,8 +484,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the timers do and whoever holds the sender back: in no span does more leave than the rate times the span, what
-        /// may be owed, and a train.
+        /// Whatever the timers do and whoever holds the sender back: in no span does more leave than the rate times the
+        /// span, what may be owed, and a train.
         #[test]
         fn an_even_sender_never_exceeds_its_rate_by_more_than_is_owed(
             bps in 100_000u64..2_000_000_000,

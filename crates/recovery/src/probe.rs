@@ -1,4 +1,4 @@
-//! When silence means something: the probe timeout, and persistent congestion (RFC 9002 sections 6.2 and 7.6).
+//! The probe timeout, and persistent congestion (RFC 9002 sections 6.2 and 7.6).
 
 use smallvec::SmallVec;
 use thalweg_units::math::mul_div;
@@ -7,8 +7,8 @@ use thalweg_units::{Duration, DurationExt, Instant};
 use crate::policies::ProbePolicy;
 use crate::rtt::Rtt;
 
-/// How many probe timeouts without any delivery amount to persistent congestion (kPersistentCongestionThreshold, RFC 9002 section
-/// 7.6.1).
+/// How many probe timeouts without any delivery amount to persistent congestion (kPersistentCongestionThreshold, RFC
+/// 9002 section 7.6.1).
 ///
 /// Less mistakes a short outage for it, more keeps sending into a dead path for longer.
 const PERSISTENT_CONGESTION_THRESHOLD: u32 = 3;
@@ -18,8 +18,9 @@ const MAX_DOUBLINGS: u32 = 20;
 
 /// The longest a ladder waits between probes, as a divisor of the idle timeout.
 ///
-/// A silence that ends is noticed half of this late on average, and what was lost arrives one and a half round trips after that. 32 makes both
-/// together about half a second of the usual 30 s of idle timeout; doubling it halves the lateness and doubles the probes into a dead path.
+/// A silence that ends is noticed half of this late on average, and what was lost arrives one and a half round trips
+/// after that. 32 makes both together about half a second of the usual 30 s of idle timeout; doubling it halves the
+/// lateness and doubles the probes into a dead path.
 const LADDER_CAP: u32 = 32;
 
 /// Where a thirty-second of the idle timeout is too short to back off at all, a ladder waits up to so many times the
@@ -29,7 +30,8 @@ const LADDER_BACKOFF: u32 = 4;
 /// … but no longer than this share of the idle timeout.
 const LADDER_LONGEST: u32 = 8;
 
-/// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead one.
+/// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead
+/// one.
 const LADDER_DOUBLES: u32 = 60;
 
 /// Where the timeout without backoff is less than this share of the idle timeout, a ladder grows eightfold from the
@@ -37,10 +39,12 @@ const LADDER_DOUBLES: u32 = 60;
 /// second.
 const LADDER_SHORT: u32 = 1_000;
 
-/// From there on a ladder waits a quarter of the silence so far: what a probe finds out late stays in proportion to what was lost anyway.
+/// From there on a ladder waits a quarter of the silence so far: what a probe finds out late stays in proportion to
+/// what was lost anyway.
 const LADDER_SHARE: u32 = 4;
 
-/// Probes of a ladder that are sent twice, as RFC 9002 section 6.2.4 allows, against the loss of one of them; a dead path swallows both.
+/// Probes of a ladder that are sent twice, as RFC 9002 section 6.2.4 allows, against the loss of one of them; a dead
+/// path swallows both.
 const LADDER_TWINS: u32 = 2;
 
 /// How long before the idle timeout a ladder's last useful probe leaves, in timeouts without backoff: late enough to
@@ -81,9 +85,9 @@ pub(crate) struct Silence {
 /// | `ladder` | `base`, `2 base`, then `min(base × 2^count` (`8^count / 4` on short paths)`, max(silence / 4, idle / 60))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
 /// | `ladder`, crowded | as `rfc`, but no more than `idle / 10`, drawn between 0.75 and 1.25 of it |
 ///
-/// Doubling is for a path that may be congested. Once silence has lasted many round trips that is not the question any more; it is when
-/// the path comes back, and the idle timeout says how long the application is prepared to wait for it. The floor matters: a cap below
-/// `base` would probe before an answer can have come.
+/// Doubling is for a path that may be congested. Once silence has lasted many round trips that is not the question any
+/// more; it is when the path comes back, and the idle timeout says how long the application is prepared to wait for it.
+/// The floor matters: a cap below `base` would probe before an answer can have come.
 ///
 /// A ladder departs from RFC 9002 section 6.2.1, which doubles. Its waits are shorter once doubling would wait for more
 /// than a sixtieth of the idle timeout. They are longer where the timeout without backoff is less than a thousandth of

@@ -1,4 +1,4 @@
-//! What differs between QUIC and TCP in the eyes of recovery, in one place.
+//! Differences of QUIC and TCP for recovery, in one place.
 
 use core::num::NonZeroU8;
 
@@ -16,11 +16,11 @@ pub enum EpisodeEnd {
     RecoveryPoint,
 }
 
-/// What it means that nothing was heard for a timeout.
+/// The meaning of a timeout without any packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutMeaning {
-    /// Nothing yet: a probe will tell.
+    /// Nothing yet: a probe will show.
     Probe,
     /// What is outstanding is lost.
     Loss,
@@ -75,8 +75,9 @@ pub enum Flight {
 
 /// What differs between QUIC and TCP in the eyes of recovery, in one place.
 ///
-/// Estimators, controllers, reductions and pacing are the same for both. What is not follows from what an acknowledgment can tell: a packet
-/// number is never used twice, a byte's sequence number is, and a TCP receiver answers with one cumulative number first.
+/// Estimators, controllers, reductions and pacing are the same for both. What is not follows from what an
+/// acknowledgment can tell: a packet number is never used twice, a byte's sequence number is, and a TCP receiver
+/// answers with one cumulative number first.
 ///
 /// | | [`Profile::QUIC`] | [`Profile::TCP`] |
 /// |---|---|---|
@@ -105,13 +106,13 @@ pub struct Profile {
     pub safe_ack: SafeAck,
     /// Whether a packet is lost by time alone under reordering policies that count packets.
     pub has_time_threshold: bool,
-    /// Whether an episode under `reduction=immediate` ends with a window of no more than in flight and one datagram: no burst after a long
-    /// cumulative ACK.
+    /// Whether an episode under `reduction=immediate` ends with a window of no more than in flight and one datagram: no
+    /// burst after a long cumulative ACK.
     pub moderates_end: bool,
     /// What is reduced.
     pub flight: Flight,
-    /// Until its first reduction, and from a timeout to the next, a window of `controller=cubic` that has left slow start
-    /// grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
+    /// Until its first reduction, and from a timeout to the next, a window of `controller=cubic` that has left slow
+    /// start grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
     /// (`bictcp_update`); RFC 9438 has none.
     pub least_growth: Option<NonZeroU8>,
 }

@@ -1,7 +1,7 @@
 //! The qlog form of trace events: the `data` object of each, as JSON (draft-ietf-quic-qlog-quic-events).
 //!
-//! Times are milliseconds with six decimals, sizes bytes, rates bits per second. Events that the draft does not know are in a
-//! namespace of our own, `thalweg:`.
+//! Times are milliseconds with six decimals, sizes bytes, rates bits per second. Events that the draft does not know
+//! are in a namespace of our own, `thalweg:`.
 
 use core::fmt::Write;
 

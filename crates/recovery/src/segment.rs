@@ -43,7 +43,7 @@ pub enum Judgement {
     NotBefore(Option<Instant>),
 }
 
-/// What an ACK or a timeout did, once everything that it says has been told.
+/// What an ACK or a timeout did, once all that it reports has been passed on.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentOutcome {
@@ -57,14 +57,15 @@ pub struct SegmentOutcome {
 
 /// A path under a transport that numbers bytes instead of packets and keeps a scoreboard of its own: TCP.
 ///
-/// [`Recovery`](crate::Recovery) owns the packet numbers of QUIC. TCP has none; what was sent, what a SACK means and when a repair was sent
-/// is its own business. [`SegmentPath`] is what remains when that is taken away: a [`Path`] under a [`Profile`](crate::Profile), with its
-/// round trip, window, reduction, pacing and trace.
+/// [`Recovery`](crate::Recovery) owns the packet numbers of QUIC. TCP has none; what was sent, what a SACK means and
+/// when a repair was sent is its own business. [`SegmentPath`] is what remains when that is taken away: a [`Path`]
+/// under a [`Profile`](crate::Profile), with its round trip, window, reduction, pacing and trace.
 ///
-/// One ACK is told in this order, each line as often as it applies:
+/// The calls for one ACK have this order, each line as often as it applies:
 ///
 /// ```text
-/// on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo or on_ecn_counts ──► judge, on_lost ──► finish
+/// on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo or on_ecn_counts
+///                   ──► judge, on_lost ──► finish
 /// ```
 ///
 /// ```
@@ -116,7 +117,8 @@ impl SegmentPath {
         self.path.set_application_limited(now, true, &mut self.trace);
     }
 
-    /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` tells whether more would be sent at once.
+    /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` states whether more would
+    /// be sent at once.
     pub fn on_sent(&mut self, now: Instant, size: u32, next: u64, app_has_more: bool) -> SegmentRecord {
         let mut sent = Transmission::new(now, size, true);
         self.path.on_sent(&mut sent);
@@ -130,7 +132,8 @@ impl SegmentPath {
         self.path.on_cumulative_ack(una);
     }
 
-    /// It acknowledges, cumulatively or selectively, a transmission in flight, `behind` places after the newest that was delivered before.
+    /// It acknowledges, cumulatively or selectively, a transmission in flight, `behind` places after the newest that
+    /// was delivered before.
     ///
     /// Of a segment that was sent twice the later transmission is taken to have arrived.
     pub fn on_delivered(&mut self, now: Instant, segment: &SegmentRecord, behind: u64) {
@@ -154,8 +157,8 @@ impl SegmentPath {
         self.path.on_needless_repeat(now, &segment.sent, segment.episode);
     }
 
-    /// A sample of the round trip: the acknowledgment of something that left at `sent`. Of something that was sent more than once it counts only
-    /// where the profile can tell which of the two arrived.
+    /// A sample of the round trip: the acknowledgment of something that left at `sent`. Of something that was sent more
+    /// than once it counts only where the profile can tell which of the two arrived.
     pub fn on_rtt_sample(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
         if !(is_repeated && self.path.profile().is_ambiguous) {
             let latest = now.saturating_since(sent);
@@ -169,7 +172,7 @@ impl SegmentPath {
     }
 
     /// The peer counts marked segments one by one (accurate ECN, RFC 9768): of those that this ACK delivers, `marked`
-    /// were. To be told in place of [`on_ecn_echo`](Self::on_ecn_echo), also where none was marked.
+    /// were. To be called in place of [`on_ecn_echo`](Self::on_ecn_echo), also where none was marked.
     pub fn on_ecn_counts(&mut self, now: Instant, marked: u64) {
         self.path.on_ecn_counts(now, self.acked, marked);
     }
@@ -205,7 +208,8 @@ impl SegmentPath {
         self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::DATA, number, size, trigger });
     }
 
-    /// A transmission in flight is superseded by another of the same bytes that was sent without its being lost: it no longer counts.
+    /// A transmission in flight is superseded by another of the same bytes that was sent without its being lost: it no
+    /// longer counts.
     pub fn withdraw(&mut self, now: Instant, segment: &SegmentRecord) {
         self.path.on_settled(now, &segment.sent);
     }
@@ -218,8 +222,8 @@ impl SegmentPath {
         SegmentOutcome { acked: core::mem::take(&mut self.acked), rtt_sample, congestion }
     }
 
-    /// The retransmission timer has expired: everything outstanding is lost. To be followed by [`on_lost`](Self::on_lost) for each
-    /// transmission in flight, and [`finish`](Self::finish).
+    /// The retransmission timer has expired: everything outstanding is lost. To be followed by
+    /// [`on_lost`](Self::on_lost) for each transmission in flight, and [`finish`](Self::finish).
     pub fn on_timeout(&mut self, now: Instant) {
         self.path.on_timeout(now);
         let expired = Event::PtoExpired { space: SpaceId::DATA, count: self.timeouts() };

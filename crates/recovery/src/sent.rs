@@ -1,8 +1,9 @@
 //! The packets of one space whose fate is open: a ring indexed by packet number.
 //!
-//! An ACK names the same old ranges over and over, so walking what it names would cost the size of the window at every ACK. Here a
-//! settled slot says how far one may jump over settled neighbours, and every walk shortens the jumps it took (path halving, as in
-//! union-find): an ACK costs the packets it newly acknowledges, plus almost nothing for each range it repeats.
+//! An ACK names the same old ranges over and over, so walking what it names would cost the size of the window at every
+//! ACK. Here a settled slot says how far one may jump over settled neighbours, and every walk shortens the jumps it
+//! took (path halving, as in union-find): an ACK costs the packets it newly acknowledges, plus almost nothing for each
+//! range it repeats.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -71,8 +72,8 @@ enum Slot<T> {
     Skipped,
 }
 
-/// Slots above which a ring is made smaller when it has become emptier, and those that it keeps: a window at the start of
-/// a connection and some to spare. A slot takes some hundred bytes.
+/// Slots above which a ring is made smaller when it has become emptier, and those that it keeps: a window at the start
+/// of a connection and some to spare. A slot takes some hundred bytes.
 const LARGE: usize = 512;
 const KEPT: usize = 64;
 
@@ -117,7 +118,8 @@ impl<T> SentPackets<T> {
         self.base
     }
 
-    /// Adds a packet. `number` has to be at least [`next_number`](Self::next_number); the numbers between count as skipped.
+    /// Adds a packet. `number` has to be at least [`next_number`](Self::next_number); the numbers between count as
+    /// skipped.
     pub(crate) fn push(&mut self, number: u64, record: Record<T>) {
         if self.first.is_none() {
             self.first = Some(number);

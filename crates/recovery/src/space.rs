@@ -1,8 +1,9 @@
 //! One packet number space: which packets are out, which were acknowledged, which are lost.
 //!
-//! Packets of one space can leave on several paths. Each path has a [`Lane`] here: what separates two packets is counted within a lane,
-//! so that reordering *between* paths is never taken for loss. A lane's cursor stands on its oldest open packet; loss detection starts
-//! there and stops at the first packet that is not lost, because those behind it were sent later still.
+//! Packets of one space can leave on several paths. Each path has a [`Lane`] here: what separates two packets is
+//! counted within a lane, so that reordering *between* paths is never taken for loss. A lane's cursor stands on its
+//! oldest open packet; loss detection starts there and stops at the first packet that is not lost, because those behind
+//! it were sent later still.
 
 use core::ops::RangeInclusive;
 
@@ -19,11 +20,12 @@ use crate::types::{
 };
 use crate::undo::{LostPacket, LostPackets};
 
-/// For how many probe timeouts a packet declared lost is remembered: long after any reordering, as long as RFC 9000 keeps closing
-/// connections.
+/// For how many probe timeouts a packet declared lost is remembered: long after any reordering, as long as RFC 9000
+/// keeps closing connections.
 const REMEMBER_TIMEOUTS: u32 = 3;
 
-/// How many packets that only acknowledge are tracked. A pure receiver sends them without end, and the peer need not acknowledge them.
+/// How many packets that only acknowledge are tracked. A pure receiver sends them without end, and the peer need not
+/// acknowledge them.
 const MAX_QUIET: u64 = 1_024;
 
 /// What a space keeps of one path.
@@ -63,7 +65,8 @@ impl Lane {
 pub(crate) struct NewlyAcked {
     /// The newly acknowledged packet with the largest number.
     pub(crate) largest: NewestPacket,
-    /// It is the largest that the ACK names, and some newly acknowledged packet was ack-eliciting: an RTT sample (RFC 9002 section 5.1).
+    /// It is the largest that the ACK names, and some newly acknowledged packet was ack-eliciting: an RTT sample (RFC
+    /// 9002 section 5.1).
     pub(crate) gives_rtt_sample: bool,
     /// The ACK raised the largest acknowledged number of the space.
     pub(crate) is_advance: bool,

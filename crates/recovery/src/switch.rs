@@ -82,8 +82,8 @@ impl<T: Clone> Recovery<T> {
     /// Over any span no more leaves than the rate times the span and one burst: an initial window, or two milliseconds'
     /// worth of the rate if that is more, up to 128 kB (a timer may be late by a millisecond). A limit that is lowered
     /// holds from then on: what the old one would have let out at once does not leave. At a rate of zero
-    /// [`budget`](Self::budget) allows no more than an initial window, once; acknowledgments and probes do not ask for it. While the limit binds, the window does not grow
-    /// (RFC 9002 section 7.8).
+    /// [`budget`](Self::budget) allows no more than an initial window, once; acknowledgments and probes do not ask for
+    /// it. While the limit binds, the window does not grow (RFC 9002 section 7.8).
     pub fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
         self.see(now);
         self.config.max_rate = most;

@@ -1,4 +1,4 @@
-//! What the tests of several modules share: short spans, and ACK events made by hand.
+//! Helpers that tests of several modules share: short spans, and ACK events made by hand.
 
 use thalweg_units::{Duration, Instant};
 

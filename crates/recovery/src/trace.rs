@@ -1,4 +1,4 @@
-//! Every decision as an event: what a plot, a log or a test needs to know without looking inside.
+//! The trace: every decision as an event, for plots, logs and tests.
 //!
 //! Events are small `Copy` values, recorded only when [`Config::trace`](crate::Config::trace) is set and handed out by
 //! [`Recovery::drain_trace`](crate::Recovery::drain_trace). [`qlog`](crate::qlog) writes them down.
@@ -139,7 +139,7 @@ impl StartExit {
 pub enum EcnState {
     /// Marking the first packets to see what comes back.
     Testing,
-    /// Enough marked packets are out; not marking until an acknowledgment tells.
+    /// Enough marked packets are out; not marking until an acknowledgment shows.
     Unknown,
     /// The path or the peer does not report marks properly; not marking.
     Failed,
@@ -179,8 +179,9 @@ impl TimerKind {
     }
 }
 
-/// The numbers of a path at one moment. One is recorded whenever the window, the bytes in flight or an estimate has changed through an
-/// acknowledgment, a loss or a new datagram size, so that a trace can be plotted without anything else.
+/// The numbers of a path at one moment. One is recorded whenever the window, the bytes in flight or an estimate has
+/// changed through an acknowledgment, a loss or a new datagram size, so that a trace can be plotted without anything
+/// else.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {

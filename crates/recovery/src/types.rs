@@ -1,4 +1,4 @@
-//! What crosses the boundary between the transport and its recovery: packets out, acknowledgments in, verdicts back.
+//! Types between the transport and its recovery: packets out, acknowledgments in, verdicts back.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -275,7 +275,8 @@ impl<T> Default for Outcome<T> {
     }
 }
 
-/// The peer acknowledged a packet that was never sent: a connection error of type PROTOCOL_VIOLATION (RFC 9000 section 13.1).
+/// The peer acknowledged a packet that was never sent: a connection error of type PROTOCOL_VIOLATION (RFC 9000 section
+/// 13.1).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the peer acknowledged packet {number} of the {} space, which was never sent", space.name())]
 pub struct AckOfUnsent {
@@ -292,12 +293,13 @@ pub enum Timeout {
     None,
     /// Packets were declared lost; they are in the outcome.
     Lost,
-    /// Send probes: ack-eliciting packets that ignore the congestion window (RFC 9002 section 6.2.4). Nothing is declared lost.
+    /// Send probes: ack-eliciting packets that ignore the congestion window (RFC 9002 section 6.2.4). Nothing is
+    /// declared lost.
     Probe {
         /// The space to probe in.
         space: SpaceId,
-        /// How many ack-eliciting datagrams to send: 2, or 1 where the probe policy says so and for a client that only keeps the handshake
-        /// from a deadlock.
+        /// How many ack-eliciting datagrams to send: 2, or 1 where the probe policy says so and for a client that only
+        /// keeps the handshake from a deadlock.
         datagrams: u8,
     },
 }

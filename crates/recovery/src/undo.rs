@@ -1,9 +1,10 @@
 //! Losses that were none: remembering packets declared lost, and deciding when a whole reduction was a mistake.
 //!
-//! In QUIC a spurious loss is a fact, not an inference: a packet number declared lost is acknowledged after all. Packets declared lost
-//! are therefore remembered for a while ([`LostPackets`]). Each belongs to the *episode* (the reduction of the window) that its loss
-//! brought about or fell into, and an episode is proven spurious once every packet of it has been acknowledged ([`Episodes`]). Then
-//! the controller takes it back (RFC 9438 section 4.9); a single late packet among real losses takes nothing back.
+//! In QUIC a spurious loss is a fact, not an inference: a packet number declared lost is acknowledged after all.
+//! Packets declared lost are therefore remembered for a while ([`LostPackets`]). Each belongs to the *episode* (the
+//! reduction of the window) that its loss brought about or fell into, and an episode is proven spurious once every
+//! packet of it has been acknowledged ([`Episodes`]). Then the controller takes it back (RFC 9438 section 4.9); a
+//! single late packet among real losses takes nothing back.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,8 @@ use thalweg_units::Instant;
 
 use crate::sent::Record;
 
-/// How many packets declared lost are remembered per space. Bounds memory; beyond it the oldest can no longer be proven spurious.
+/// How many packets declared lost are remembered per space. Bounds memory; beyond it the oldest can no longer be proven
+/// spurious.
 const REMEMBERED: usize = 65_536;
 
 /// How many reductions in a row can be taken back. Reductions pile up only while all of their losses are fresh.
@@ -143,7 +145,8 @@ impl Episodes {
         }
     }
 
-    /// Episode `number` was justified: a packet of it is gone for good, or a mark confirmed it. Then what lies beneath it stands too.
+    /// Episode `number` was justified: a packet of it is gone for good, or a mark confirmed it. Then what lies beneath
+    /// it stands too.
     pub(crate) fn justify(&mut self, number: u32) {
         if let Some(index) = self.stack.iter().position(|episode| episode.number == number) {
             self.stack.drain(..=index);
@@ -155,7 +158,8 @@ impl Episodes {
         self.stack.clear();
     }
 
-    /// The newest reduction, if none of its packets is missing any more, with the recovery period to return to. Older ones wait for it.
+    /// The newest reduction, if none of its packets is missing any more, with the recovery period to return to. Older
+    /// ones wait for it.
     pub(crate) fn take_spurious(&mut self) -> Option<(u32, Period)> {
         let newest = self.stack.last().filter(|episode| episode.missing == 0)?;
         let result = (newest.number, newest.previous);

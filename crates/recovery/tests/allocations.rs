@@ -1,6 +1,7 @@
 //! In the steady state of a transfer, sending and acknowledging allocate nothing.
 //!
-//! The counting allocator needs `unsafe`, and is the reason that this is a test program of its own; the crate itself forbids it.
+//! The counting allocator needs `unsafe`, and is the reason that this is a test program of its own; the crate itself
+//! forbids it.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,5 +1,5 @@
-//! CUBIC's response function (RFC 9438 section 5.1): the mean window under a loss at every 1/p-th packet, on a pipe that does nothing
-//! else: one round-trip time, no queue, no other loss.
+//! CUBIC's response function (RFC 9438 section 5.1): the mean window under a loss at every 1/p-th packet, on a pipe
+//! that does nothing else: one round-trip time, no queue, no other loss.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -98,7 +98,8 @@ impl Pipe {
 fn mean_window(controller: &str, rtt_ms: u64, every: u64, expected: f64, ack_every: usize) -> f64 {
     // Slow start has sent as much as the window it has reached: it ends about at the expected window.
     let mut pipe = Pipe::new(controller, Duration::from_millis(rtt_ms), expected as u64, every, ack_every);
-    // Fast convergence makes the way there long: as many teeth as three million packets have, but no more than it takes.
+    // Fast convergence makes the way there long: as many teeth as three million packets have, but no more than it
+    // takes.
     let teeth = (3_000_000 / every).clamp(3, 60);
     pipe.run_to(teeth);
     pipe.run_to(teeth + teeth.min(8))

@@ -69,7 +69,8 @@ fn pacing_spreads_a_window_over_the_estimate_of_its_policy() {
     }
 }
 
-/// The round-trip time rises for a single round: enough for HyStart++ as it is, not for one that looks at the smallest of eight samples.
+/// The round-trip time rises for a single round: enough for HyStart++ as it is, not for one that looks at the smallest
+/// of eight samples.
 #[test]
 fn the_start_judges_by_the_estimate_of_its_policy() {
     let state = |policies: &str| {
@@ -92,7 +93,8 @@ fn the_start_judges_by_the_estimate_of_its_policy() {
     }
 }
 
-/// A link that holds everything for 200 ms every two seconds: the classic timer takes each for an outage, the windowed one only the first.
+/// A link that holds everything for 200 ms every two seconds: the classic timer takes each for an outage, the windowed
+/// one only the first.
 #[test]
 fn a_windowed_timer_does_not_take_the_same_peak_for_silence_twice() {
     let probes = |policy: &str| {

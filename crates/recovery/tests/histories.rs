@@ -145,8 +145,8 @@ fn pick(under_way: &mut Vec<u64>, positions: &[u8]) -> Vec<u64> {
     picked
 }
 
-/// A probe has just been asked for: when nothing is sent or acknowledged, the next one comes no earlier than an answer could have, and no
-/// later than the cap of the policy allows.
+/// A probe has just been asked for: when nothing is sent or acknowledged, the next one comes no earlier than an answer
+/// could have, and no later than the cap of the policy allows.
 fn check_gap(stage: &Stage, policy: ProbePolicy) {
     let gap = stage.recovery.timer().unwrap().saturating_since(stage.now);
     // The timer may leave out the peer's ACK delay of 25 ms, or a part of it.
@@ -339,7 +339,8 @@ proptest! {
     }
 }
 
-/// Ten thousand packets over a path that reorders within four places and loses one in fifty: the window stays open, and nothing is stuck.
+/// Ten thousand packets over a path that reorders within four places and loses one in fifty: the window stays open, and
+/// nothing is stuck.
 #[test]
 fn a_long_transfer_over_a_bad_path_completes() {
     for policies in ["controller=cubic", "controller=new-reno, start=standard"] {

@@ -1,6 +1,7 @@
-//! What nginx went through to get loss recovery right (pull request 443 and its review), one test per entry.
+//! The points of nginx's loss recovery (pull request 443 and its review), one test per entry.
 //!
-//! Where our types make the original bug impossible, the invariant is tested that it broke. Entries about other crates have their test there:
+//! Where our types make the original bug impossible, the invariant is tested that it broke. Entries about other crates
+//! have their test there:
 //!
 //! | entry | about | test |
 //! |---|---|---|
@@ -72,7 +73,8 @@ fn n1_every_change_of_the_window_is_traced_with_time_flight_and_state() {
     assert_eq!(stage.path().stats().max_window, largest);
 }
 
-/// The peer's limit on UDP payloads (up to 65527 bytes) never reaches recovery: all it knows is the path's own datagram size.
+/// The peer's limit on UDP payloads (up to 65527 bytes) never reaches recovery: all it knows is the path's own datagram
+/// size.
 #[test]
 fn n3_growth_and_minimum_are_in_datagrams_of_the_path() {
     for size in [1_200u64, 1_452] {
@@ -130,8 +132,8 @@ fn n4_after_persistent_congestion_packets_in_flight_open_the_window_in_slow_star
     assert_eq!(stage.path().state(), State::SlowStart);
 }
 
-/// nginx compared 32-bit milliseconds; at these origins such clocks wrap, signed and unsigned. Ours is 64 bits of nanoseconds, and only
-/// differences matter.
+/// nginx compared 32-bit milliseconds; at these origins such clocks wrap, signed and unsigned. Ours is 64 bits of
+/// nanoseconds, and only differences matter.
 #[test]
 fn n5_n6_the_origin_of_the_clock_changes_nothing() {
     let run = |origin: u64| {
@@ -176,15 +178,16 @@ fn n5_n6_the_origin_of_the_clock_changes_nothing() {
     }
 }
 
-/// The socket would not take a coalesced datagram. Whoever builds packets either keeps them or gives their numbers up; recovery is told
-/// only of what left, so that there is nothing to roll back, in no space.
+/// The socket would not take a coalesced datagram. Whoever builds packets either keeps them or gives their numbers up;
+/// recovery is told only of what left, so that there is nothing to roll back, in no space.
 #[test]
 fn n7_n14_a_datagram_that_never_left_leaves_no_trace_in_any_space() {
     let mut stage = Stage::new(Config { ecn: false, ..rfc9002() }, true);
     stage.send_in(SpaceId::Initial, 2);
     stage.send_in(SpaceId::Handshake, 1);
     let (timer, in_flight) = (stage.recovery.timer(), stage.recovery.bytes_in_flight(stage.path));
-    // A datagram with an Initial and a Handshake packet is built and refused; their numbers are given up, the Data space was not touched.
+    // A datagram with an Initial and a Handshake packet is built and refused; their numbers are given up, the Data
+    // space was not touched.
     stage.next[SpaceId::Initial.index()] += 1;
     stage.next[SpaceId::Handshake.index()] += 1;
     assert_eq!(stage.recovery.timer(), timer);
@@ -245,7 +248,8 @@ fn n9_losing_an_mtu_probe_is_not_congestion_and_gives_its_bytes_back() {
     assert_eq!(stage.path().stats().congestion_events, 0);
 }
 
-/// A sender that is limited by the window never has room for a probe of a larger MTU. It may leave all the same, and counts in flight.
+/// A sender that is limited by the window never has room for a probe of a larger MTU. It may leave all the same, and
+/// counts in flight.
 #[test]
 fn n10_an_mtu_probe_may_exceed_a_full_window_by_itself_and_is_counted() {
     let mut stage = Stage::sampled("start=standard");
@@ -265,7 +269,8 @@ fn n10_an_mtu_probe_may_exceed_a_full_window_by_itself_and_is_counted() {
     assert!(stage.out.acked.iter().any(|packet| packet.mtu_probe));
 }
 
-/// nginx stops its iteration at steps of 100 ms; at large windows its K was 0.76 s off. Here the window is back at W_max when K has passed.
+/// nginx stops its iteration at steps of 100 ms; at large windows its K was 0.76 s off. Here the window is back at
+/// W_max when K has passed.
 #[test]
 fn n11_cubic_is_back_at_its_plateau_after_k() {
     let mut stage = Stage::sampled("controller=cubic, start=standard");
@@ -292,7 +297,8 @@ fn n11_cubic_is_back_at_its_plateau_after_k() {
         end = stage.next[2] - 1;
         stage.ack(start..=end);
     }
-    // K = cbrt(0.3 W_max / 0.4) s; the last thousandth is a tenth of the way, and the window lags by a round trip or two.
+    // K = cbrt(0.3 W_max / 0.4) s; the last thousandth is a tenth of the way, and the window lags by a round trip or
+    // two.
     let micros = |cube_of_thousandths: u64| {
         icbrt(u128::from(w_max) * u128::from(cube_of_thousandths) * 1_000_000_000_000_000 / 1_200)
     };
@@ -301,7 +307,8 @@ fn n11_cubic_is_back_at_its_plateau_after_k() {
     assert!(took.abs_diff(expected) < ms(400), "{took:?} instead of {expected:?}; reduced at {reduced:?}");
 }
 
-/// A window as large as it takes for 2.5 Gbps at 100 ms: nothing else limits the sender, and what it remembers goes when it is acknowledged.
+/// A window as large as it takes for 2.5 Gbps at 100 ms: nothing else limits the sender, and what it remembers goes
+/// when it is acknowledged.
 #[test]
 fn n12_bookkeeping_never_limits_the_sender() {
     let policies = Policies { congestion: Congestion::Custom(Arc::new(Huge)), ..rfc9002().policies };
@@ -417,7 +424,8 @@ fn n16_the_window_recovers_from_repeated_losses_at_the_minimum() {
     }
 }
 
-/// The window is full and the peer is silent: what only acknowledges is not asked whether it may leave, and changes nothing that is.
+/// The window is full and the peer is silent: what only acknowledges is not asked whether it may leave, and changes
+/// nothing that is.
 #[test]
 fn n17_packets_that_only_acknowledge_neither_wait_for_the_window_nor_fill_it() {
     let mut stage = Stage::sampled("");
@@ -444,9 +452,11 @@ fn n18_a_probe_timeout_asks_for_two_packets_at_a_full_window() {
     }
 }
 
-/// 20 MB at 50 Mbps and 50 ms, every twentieth packet 5 ms late, nothing lost: completion beside the same path without reordering.
+/// 20 MB at 50 Mbps and 50 ms, every twentieth packet 5 ms late, nothing lost: completion beside the same path without
+/// reordering.
 ///
-/// nginx settled for half of what is in flight as the lesser evil. With undo even the fixed threshold survives this; without, it collapses.
+/// nginx settled for half of what is in flight as the lesser evil. With undo even the fixed threshold survives this;
+/// without, it collapses.
 #[test]
 fn n19_on_a_path_that_reorders_every_rule_but_the_fixed_one_keeps_its_pace() {
     let time = |policies: &str, late: Duration| {

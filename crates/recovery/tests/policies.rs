@@ -1,4 +1,4 @@
-//! How policies are written, and what is said of those that cannot be.
+//! The textual form of policies, and the errors of wrong ones.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

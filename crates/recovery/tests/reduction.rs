@@ -14,7 +14,8 @@ use thalweg_units::Duration;
 const DATAGRAM: u64 = SIZE as u64;
 const ALL: [&str; 6] = ["immediate", "rate-halving", "prr-ub", "prr-crb", "prr-ssrb", "prr"];
 
-/// Twenty datagrams of window in congestion avoidance, all in flight as the packets from the returned number on. No ACK is under way.
+/// Twenty datagrams of window in congestion avoidance, all in flight as the packets from the returned number on. No ACK
+/// is under way.
 fn twenty_in_flight(policies: &str) -> (Stage, u64) {
     let mut stage = Stage::sampled(&format!("controller=new-reno, start=standard, {policies}"));
     settle_at_twenty(&mut stage);
@@ -54,8 +55,8 @@ fn settle_at_twenty(stage: &mut Stage) {
     }
 }
 
-/// How many packets leave on each ACK when the first of twenty is lost; the ACKs are for the other nineteen, for what the first two of them
-/// released, and for the repair.
+/// How many packets leave on each ACK when the first of twenty is lost; the ACKs are for the other nineteen, for what
+/// the first two of them released, and for the repair.
 fn single_loss(policies: &str) -> Vec<u64> {
     let (mut stage, first) = twenty_in_flight(policies);
     assert_eq!(stage.window(), 20 * DATAGRAM, "{policies}");
@@ -81,10 +82,11 @@ fn rfc9937_8_the_single_loss_of_the_table_in_quic() {
     assert_eq!(single_loss("reduction=rate-halving")[..21], halving);
 }
 
-/// Packets in flight and packets sent after each of the ACKs when the first fifteen of twenty are lost: 15 to 19, and then the repairs.
+/// Packets in flight and packets sent after each of the ACKs when the first fifteen of twenty are lost: 15 to 19, and
+/// then the repairs.
 ///
-/// QUIC counts from the largest acknowledged, so that the first ACK declares thirteen packets lost and the next two one each; TCP's
-/// scoreboard waits for three duplicates and declares fifteen.
+/// QUIC counts from the largest acknowledged, so that the first ACK declares thirteen packets lost and the next two one
+/// each; TCP's scoreboard waits for three duplicates and declares fifteen.
 fn fifteen_losses(policies: &str, acks: u64) -> (Vec<u64>, Vec<u64>, Stage) {
     let (mut stage, first) = twenty_in_flight(policies);
     let (mut in_flight, mut sent) = (Vec::new(), Vec::new());
@@ -100,8 +102,8 @@ fn fifteen_losses(policies: &str, acks: u64) -> (Vec<u64>, Vec<u64>, Stage) {
 
 #[test]
 fn rfc9937_fifteen_losses_in_quic_end_without_a_burst() {
-    // The first repair to be acknowledged (the sixth ACK) ends the recovery period, with 4 of 10 in flight. From then on ACKs are safe: two
-    // leave for each that arrives until the window is there.
+    // The first repair to be acknowledged (the sixth ACK) ends the recovery period, with 4 of 10 in flight. From then
+    // on ACKs are safe: two leave for each that arrives until the window is there.
     let (in_flight, sent, stage) = fifteen_losses("reduction=prr", 14);
     assert_eq!(in_flight, [6, 5, 4, 4, 4, 4, 5, 6, 7, 8, 9, 9, 9, 9]);
     assert_eq!(sent, [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 1, 1, 1, 1]);
@@ -267,7 +269,8 @@ fn heavy_loss_makes_a_burst_of_immediate_and_none_of_prr() {
     }
 }
 
-/// Real transfers over a path that loses one packet in a hundred come to the same goodput whatever the reduction, within a fifth.
+/// Real transfers over a path that loses one packet in a hundred come to the same goodput whatever the reduction,
+/// within a fifth.
 #[test]
 fn every_reduction_keeps_a_lossy_path_busy() {
     let times = ALL.map(|policy| {

@@ -77,8 +77,9 @@ fn on_a_path_that_only_reorders_adaptive_comes_to_rest_and_fixed_never_does() {
     };
     let (_, fixed) = reductions("fixed");
     assert!(fixed > 20, "{fixed}");
-    // Without undo to restore it the window needs a while to open, so that the lesson of the first round is all there is.
-    // 5 ms are within an eighth of the round trip, but for the burst of the initial window, which is serialised in 2 ms.
+    // Without undo to restore it the window needs a while to open, so that the lesson of the first round is all there
+    // is. 5 ms are within an eighth of the round trip, but for the burst of the initial window, which is serialised in
+    // 2 ms.
     for policy in ["adaptive", "time-only", "rack"] {
         let (first, rest) = reductions(policy);
         assert!(first <= 2, "{policy}: {first}");
@@ -119,7 +120,8 @@ fn every_policy_finds_what_is_really_lost() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever the displacement, as long as it stays within a round trip: without any loss the adaptive policy comes to rest.
+    /// Whatever the displacement, as long as it stays within a round trip: without any loss the adaptive policy comes
+    /// to rest.
     #[test]
     fn reordering_without_loss_ends_with_no_further_reductions(
         every in 2u64..50,

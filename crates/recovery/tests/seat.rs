@@ -1,5 +1,5 @@
-//! What a controller from outside is told: losses packet by packet, marks, receive times, delivery, restarts, a saved
-//! path.
+//! The events that a controller from outside receives: losses packet by packet, marks, receive times, delivery,
+//! restarts, a saved path.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use thalweg_units::{Duration, Instant, Rate};
 
 const SIZE: u32 = 1_000;
 
-/// What the controller was told by one event.
+/// The content of one event for the controller.
 #[derive(Clone, Debug)]
 struct Told {
     acked: u64,
@@ -28,7 +28,7 @@ struct Told {
     congestion: Option<Decrease>,
 }
 
-/// Writes down what it is told; an endless window, ECT(1).
+/// Records its events; an endless window, ECT(1).
 #[derive(Debug)]
 struct Recorder(Arc<Mutex<Log>>);
 

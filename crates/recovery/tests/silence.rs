@@ -1,4 +1,5 @@
-//! Silence on whole paths: outages that lose everything, suspensions that hold everything, and how soon the sender is back.
+//! Silence on whole paths: outages that lose everything, suspensions that hold everything, and how soon the sender is
+//! back.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -104,8 +105,9 @@ const RULES: [&str; 6] = [
     "reordering=time-only, reduction=rate-halving",
 ];
 
-/// recovery.md 7.3: everything is held for 250 ms and nothing is lost. No policy is needed for it: packets that were held arrive in order, so
-/// that nothing is declared lost and nothing has to be taken back; a probe timeout by itself reduces nothing.
+/// recovery.md 7.3: everything is held for 250 ms and nothing is lost. No policy is needed for it: packets that were
+/// held arrive in order, so that nothing is declared lost and nothing has to be taken back; a probe timeout by itself
+/// reduces nothing.
 #[test]
 fn a_suspension_reduces_nothing_and_costs_the_time_held() {
     let hold = ms(250);
@@ -122,7 +124,8 @@ fn a_suspension_reduces_nothing_and_costs_the_time_held() {
                 assert_eq!(after.congestion_events, before.congestion_events, "{name}");
                 assert!(world.path().window() >= window, "{name}: {window} before, {} after", world.path().window());
                 let end = world.run(SUSPENDED, at(60_000));
-                // 20 ms of it because what the ACKs free together leaves evenly, at the rate of a round trip that is longer now.
+                // 20 ms of it because what the ACKs free together leaves evenly, at the rate of a round trip that is
+                // longer now.
                 assert!(end <= undisturbed + hold + ms(45) + slack, "{name}: {undisturbed:?} became {end:?}");
             }
         }
@@ -159,8 +162,8 @@ fn a_long_suspension_leaves_the_window_where_it_was() {
     }
 }
 
-/// What was held can also come through out of order: the newest first, which looks like the loss of all the rest. Every packet of the episode
-/// turns up, so that undo has the former window back within the flood.
+/// What was held can also come through out of order: the newest first, which looks like the loss of all the rest. Every
+/// packet of the episode turns up, so that undo has the former window back within the flood.
 #[test]
 fn a_suspension_that_lets_the_newest_go_first_is_undone() {
     for policies in ["controller=cubic", "controller=new-reno", "reduction=prr", "reordering=adaptive"] {

@@ -1,6 +1,7 @@
 //! Runs one plan again and again and prints what it did; time it from outside.
 //!
-//! `time target/release/examples/throughput satellite null 3`: a download of 100 MB over a geostationary satellite, three times.
+//! `time target/release/examples/throughput satellite null 3`: a download of 100 MB over a geostationary satellite,
+//! three times.
 
 use thalweg_link::queue::CoDel;
 use thalweg_link::{DirectionConfig, QueueLimit, RateModel, Spread};

@@ -50,8 +50,8 @@ impl Collector {
         Collector { shared: Arc::default(), origin, record, tails }
     }
 
-    /// For each packet with application data sent since this was last asked, whether it is the last of a message, sent for the first
-    /// time. Empty if nobody wants to know.
+    /// For each packet with application data sent since this was last asked, whether it is the last of a message, sent
+    /// for the first time. Empty if nobody wants to know.
     pub(crate) fn tails(&self) -> Vec<bool> {
         if !self.tails {
             return Vec::new();
@@ -180,8 +180,8 @@ impl Listener {
         }
     }
 
-    /// An expiry of the probe timer was too early if the next acknowledgment is for nothing newer than what had been sent before it:
-    /// the path was slow, not silent.
+    /// An expiry of the probe timer was too early if the next acknowledgment is for nothing newer than what had been
+    /// sent before it: the path was slow, not silent.
     fn judge_probes(&mut self, event: &ObserverEvent<'_>) {
         match event {
             ObserverEvent::PacketSent(PacketInfo { kind: PacketKind::OneRtt, number: Some(number), .. }) => {

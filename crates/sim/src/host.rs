@@ -58,7 +58,7 @@ pub trait Host: Send {
         IP_UDP_HEADERS
     }
 
-    /// Packets sent and declared lost so far; `None` if the stack can tell only at the end.
+    /// Packets sent and declared lost so far; `None` if the stack can report them only at the end.
     fn packets(&self) -> Option<PacketCounts> {
         None
     }

@@ -18,7 +18,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// How many bytes of streams an event sends that had been sent before: streams send new data in the order of their offsets.
+    /// How many bytes of streams an event sends that had been sent before: streams send new data in the order of their
+    /// offsets.
     pub(crate) fn sent_again(&mut self, event: &ObserverEvent<'_>) -> u64 {
         let ObserverEvent::PacketSent(PacketInfo { frames, .. }) = event else { return 0 };
         let mut again = 0;
@@ -33,7 +34,7 @@ impl Ledger {
         again
     }
 
-    /// The newest round-trip sample as of an event that tells the path's numbers.
+    /// The newest round-trip sample as of an event with the path's numbers.
     pub(crate) fn round_trip(event: &ObserverEvent<'_>) -> Option<Duration> {
         match event {
             ObserverEvent::Recovery { event: Event::Metrics(numbers), .. } if is_measured(numbers) => {
@@ -43,8 +44,8 @@ impl Ledger {
         }
     }
 
-    /// Tells each packet that an event acknowledges for the first time. Of an ACK frame with many ranges only the highest are known;
-    /// what is below them was among the highest of earlier frames, unless those were lost.
+    /// Reports each packet that an event acknowledges for the first time. Of an ACK frame with many ranges only the
+    /// highest are known; what is below them was among the highest of earlier frames, unless those were lost.
     pub(crate) fn acknowledged(&mut self, event: &ObserverEvent<'_>, mut tell: impl FnMut(u64)) {
         match event {
             ObserverEvent::PacketSent(PacketInfo {

@@ -25,8 +25,8 @@ pub struct Plan {
     pub flows: Vec<FlowPlan>,
     /// From this follows all chance, each part of the world by a stream of its own.
     pub seed: u64,
-    /// From this follows what the endpoints draw for themselves (connection IDs, keys, packet numbers skipped) if it is not to be
-    /// `seed`: runs then differ in nothing else.
+    /// From this follows what the endpoints draw for themselves (connection IDs, keys, packet numbers skipped) if it is
+    /// not to be `seed`: runs then differ in nothing else.
     pub endpoint_seed: Option<u64>,
     /// Virtual time after which the run is stopped; flows that have an end and have not reached it then have failed.
     pub time_limit: Duration,
@@ -92,7 +92,7 @@ pub struct FlowPlan {
     pub server_host: HostModel,
     /// Someone else who wants to see the client's and the server's events (a qlog writer).
     pub observers: [Option<Arc<dyn ObserverFactory>>; 2],
-    /// Gets the TLS secrets of the flow's connections, of both ends, if the stack has any to tell. Without packet
+    /// Gets the TLS secrets of the flow's connections, of both ends, if the stack has any. Without packet
     /// protection ([`Crypto::Null`]) they protect nothing but the handshake's messages.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
@@ -145,8 +145,8 @@ impl FlowPlan {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SavedState {
-    /// What both ends know of the path: the client has kept its own part, and brings the server's in a token, which also
-    /// validates its address. The policy `resume` decides what is made of it.
+    /// What both ends know of the path: the client has kept its own part, and brings the server's in a token, which
+    /// also validates its address. The policy `resume` decides what is made of it.
     pub path: Option<SavedPath>,
     /// Requests leave with the first flight (0-RTT), in an earlier connection's TLS session.
     pub early_data: bool,
@@ -179,15 +179,15 @@ pub struct Move {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressChange {
-    /// A NAT on the way forgets the client: its next datagram has another port, and what is sent to the old one, or is on its
-    /// way there, is lost.
+    /// A NAT on the way forgets the client: its next datagram has another port, and what is sent to the old one, or is
+    /// on its way there, is lost.
     Rebind,
     /// The client takes another route, with another address. What is sent to its old address takes the old route and
     /// arrives, as long as that route carries anything.
     Move {
         /// The paths from now on, as in [`FlowPlan::route`].
         route: Vec<usize>,
-        /// Whether the client's transport is told.
+        /// Whether the client's transport is notified.
         notice: bool,
     },
 }
@@ -217,8 +217,8 @@ impl HostModel {
         batch: 10,
     };
 
-    /// An ordinary machine under Linux: timers of the kernel's own, 50 µs to wake up (the default timer slack), interrupts and polling
-    /// merged over 30 µs, 10 Gbps, batches of 64 (what GSO takes at most).
+    /// An ordinary machine under Linux: timers of the kernel's own, 50 µs to wake up (the default timer slack),
+    /// interrupts and polling merged over 30 µs, 10 Gbps, batches of 64 (what GSO takes at most).
     pub const LINUX: HostModel = HostModel {
         timer_granularity: Duration::ZERO,
         wake_delay: Duration::from_micros(50),
@@ -251,7 +251,8 @@ pub enum Crypto {
 /// What to keep of a run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Hash all that the connections do; without it the wire hash covers what the links do, and decisions are not hashed.
+    /// Hash all that the connections do; without it the wire hash covers what the links do, and decisions are not
+    /// hashed.
     pub hash: bool,
     /// Time between points of the delivery curves and the queues' series; zero for none.
     pub step: Duration,

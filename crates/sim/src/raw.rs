@@ -1,4 +1,5 @@
-//! The stack "raw": datagrams at a constant rate without any transport, for cross traffic and for what a link does to it.
+//! The stack "raw": datagrams at a constant rate without any transport, for cross traffic and for what a link does to
+//! it.
 //!
 //! A datagram of `frame` bytes is 44 bytes more on the wire: 16 of its own head and 28 of IPv4 and UDP. What does not
 //! fit into 1,500 bytes goes in several.

@@ -1,4 +1,4 @@
-//! What is counted: what never came, what happens between two moments, and bytes on the wire.
+//! Counts: events that never came, events between two moments, and bytes on the wire.
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Spread, Windows};

@@ -111,8 +111,8 @@ fn three_losses(controller: &str, text: &str) -> (Trace, Trace) {
     (theirs, ours)
 }
 
-/// Windows within 5 %, bytes within 2 %: ns-3 grows by two to four segments more in the first round trips after a recovery and stays ahead by
-/// that; from then on both grow by a segment per round trip.
+/// Windows within 5 %, bytes within 2 %: ns-3 grows by two to four segments more in the first round trips after a
+/// recovery and stays ahead by that; from then on both grow by a segment per round trip.
 #[test]
 fn reno_beside_ns3_on_a_link_that_loses_three_packets() {
     let text = include_str!("../../../tests/traces/ns3/LinuxReno-drops.csv");
@@ -132,8 +132,8 @@ fn cubic_beside_ns3_on_a_link_that_loses_three_packets() {
     assert!((bytes - 1.0).abs() < 0.005, "{bytes}");
 }
 
-/// Teeth between the same windows; ours take 3.5 s and ns-3's 3.35 s, which begins each of them a segment or two ahead. The link is full in
-/// both.
+/// Teeth between the same windows; ours take 3.5 s and ns-3's 3.35 s, which begins each of them a segment or two ahead.
+/// The link is full in both.
 #[test]
 fn reno_beside_ns3_on_a_queue_that_overflows() {
     let theirs = foreign(include_str!("../../../tests/traces/ns3/LinuxReno-queue.csv"));
@@ -152,9 +152,9 @@ fn reno_beside_ns3_on_a_queue_that_overflows() {
     assert!((bytes - 1.0).abs() < 0.002, "{bytes}");
 }
 
-/// The window of slow start, what the first loss leaves of it, and where later teeth end agree. ns-3 reduces twice at each later overflow (to 59
-/// and 0.1 s later to 42 segments): it sends into the full queue at the end of recovery and loses another packet; ours reduces once.
-/// The link is full in both.
+/// The window of slow start, what the first loss leaves of it, and where later teeth end agree. ns-3 reduces twice at
+/// each later overflow (to 59 and 0.1 s later to 42 segments): it sends into the full queue at the end of recovery and
+/// loses another packet; ours reduces once. The link is full in both.
 #[test]
 fn cubic_beside_ns3_on_a_queue_that_overflows() {
     let theirs = foreign(include_str!("../../../tests/traces/ns3/Cubic-queue.csv"));

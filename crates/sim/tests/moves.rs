@@ -121,7 +121,7 @@ fn tcp_is_reset_when_its_client_has_another_address() {
         assert!(reason.contains("the connection was lost: the peer does not know it (RST)"), "{reason}");
         assert!(result.virtual_time < ms(1000), "{:?}", result.virtual_time);
     }
-    // Who only receives never learns of it: what is sent to the old port ends at the NAT.
+    // Who only receives never notices it: what is sent to the old port ends at the NAT.
     let silent = run(&plan("tcp", DOWN, vec![rebind(500)])).unwrap();
     assert!(silent.failed.unwrap().contains("time limit") && silent.flows[0].astray > 0);
 }
@@ -133,7 +133,7 @@ fn raw_datagrams_go_to_where_the_newest_came_from() {
     for notice in [true, false] {
         let up = ok(&plan("raw", media(true), vec![to_lte(1000, notice), rebind(1500)]));
         assert_eq!((up.flows[0].frames.received, up.flows[0].frames.missed()), (100, 0));
-        // A server that only sends does not hear of the move: its frames still come by Wi-Fi.
+        // A server that only sends does not notice the move: its frames still come by Wi-Fi.
         let down = ok(&plan("raw", media(false), vec![to_lte(1000, notice)]));
         assert_eq!((down.flows[0].frames.received, delivered(&down)[3]), (100, 0));
     }

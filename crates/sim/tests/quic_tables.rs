@@ -1,8 +1,10 @@
-//! The losses of the published traces in QUIC: whole connections over a link that loses packets of a list (`tcp_tables.rs` has TCP's).
+//! The losses of the published traces in QUIC: whole connections over a link that loses packets of a list
+//! (`tcp_tables.rs` has TCP's).
 //!
-//! A loss early on brings the window to twenty datagrams (and a part of one: the handshake's packets were smaller) in congestion avoidance,
-//! until the first, or the first fifteen, of twenty in flight are lost. An ACK covers two datagrams. `crates/recovery/tests/reduction.rs` has the
-//! traces cell by cell, with whole datagrams and an ACK for each; what differs from TCP is in `thalweg_recovery::Profile`.
+//! A loss early on brings the window to twenty datagrams (and a part of one: the handshake's packets were smaller) in
+//! congestion avoidance, until the first, or the first fifteen, of twenty in flight are lost. An ACK covers two
+//! datagrams. `crates/recovery/tests/reduction.rs` has the traces cell by cell, with whole datagrams and an ACK for
+//! each; what differs from TCP is in `thalweg_recovery::Profile`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -45,7 +47,8 @@ fn upload(reduction: &str, lost: &[u64]) -> FlowResult {
 /// What happened at ACKs: datagrams of window and in flight before anything was sent, and datagrams sent.
 type Cells = Vec<(u64, u64, u64)>;
 
-/// The ACKs from the first after `loss` on, if the second reduction began from twenty datagrams in flight and as much window.
+/// The ACKs from the first after `loss` on, if the second reduction began from twenty datagrams in flight and as much
+/// window.
 fn cells(flow: &FlowResult, losses: usize) -> Option<Cells> {
     let series = &flow.client.series;
     let metrics = &series.metrics;
@@ -125,8 +128,8 @@ fn the_single_loss_in_quic() {
 fn the_fifteen_losses_in_quic() {
     let all = all(15);
     let burst = |name: &str, from: usize, acks: usize| sent(&all[name], from, acks).into_iter().max().unwrap();
-    // RFC 6675 sends the whole difference when it notices the losses; CRB when the recovery period ends, which in QUIC is when the first
-    // repair is acknowledged; RFC 9937 never.
+    // RFC 6675 sends the whole difference when it notices the losses; CRB when the recovery period ends, which in QUIC
+    // is when the first repair is acknowledged; RFC 9937 never.
     assert!(burst("immediate", 0, 1) >= 5);
     assert!(burst("prr-crb", 0, 3) <= 2 && burst("prr-crb", 3, 1) >= 7);
     // Two per ACK arrive; one more may leave while repairs get through, and what was saved up.

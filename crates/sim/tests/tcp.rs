@@ -179,7 +179,8 @@ fn rfc8985_7_a_tail_loss_is_repaired_by_a_probe_and_counts_as_congestion() {
     assert_eq!((stats.tail_probes, stats.timeouts, stats.retransmissions), (0, 1, 2));
     assert_eq!(repairs.timeouts, 1);
     assert!(with + ms(50) < without, "{with:?} {without:?}");
-    // The handshake, the response, the delayed ACK of its seventh segment, twice the smoothed round trip, and two repairs.
+    // The handshake, the response, the delayed ACK of its seventh segment, twice the smoothed round trip, and two
+    // repairs.
     assert!(with < ms(40 + 40 + 40 + 2 * 48 + 2 * 40 + 10), "{with:?}");
 }
 

@@ -1,5 +1,5 @@
-//! What must hold whatever is lost: delivered bytes sum to forward progress, what may be sent and is not is kept, and what a response that
-//! runs out of data leaves behind.
+//! Invariants of TCP whatever is lost: delivered bytes sum to forward progress, what may be sent and is not is kept,
+//! and what a response that runs out of data leaves behind.
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{Dice, DirectionConfig, LossModel, Probability, RateModel, Spread, Streams};
@@ -63,8 +63,8 @@ fn loss(dice: &mut Dice) -> LossModel {
     }
 }
 
-/// DeliveredData summed over ACKs is the forward progress, each byte once: neither a SACK that is repeated, nor a cumulative ACK of what was
-/// SACKed, nor a repair of what had arrived counts again (RFC 9937 section 6.2).
+/// DeliveredData summed over ACKs is the forward progress, each byte once: neither a SACK that is repeated, nor a
+/// cumulative ACK of what was SACKed, nor a repair of what had arrived counts again (RFC 9937 section 6.2).
 #[test]
 fn rfc9937_6_2_delivered_bytes_sum_to_forward_progress() {
     for seed in 0..60 {
@@ -79,7 +79,8 @@ fn rfc9937_6_2_delivered_bytes_sum_to_forward_progress() {
             assert_eq!(path.bytes_acked, bytes + 9, "seed {seed}, {reduction}");
             assert_eq!(flow.client.stats.bytes_in_flight, 0, "seed {seed}, {reduction}");
             assert_eq!(path.bytes_sent, bytes + 9 + tcp.retransmitted_bytes, "seed {seed}, {reduction}");
-            // What was sent either arrived, or was declared lost, less what was declared so wrongly before it was repeated.
+            // What was sent either arrived, or was declared lost, less what was declared so wrongly before it was
+            // repeated.
             let spurious = path.packets_spurious - tcp.needless_retransmissions;
             assert_eq!(
                 path.packets_sent + spurious,
@@ -90,8 +91,9 @@ fn rfc9937_6_2_delivered_bytes_sum_to_forward_progress() {
     }
 }
 
-/// Twenty segments are out, the first is lost, and the receiver's window lets nothing new leave until it is repaired. What PRR would have
-/// sent on the nineteen ACKs meanwhile it may still send: everything up to the threshold. Rate halving has forgotten it.
+/// Twenty segments are out, the first is lost, and the receiver's window lets nothing new leave until it is repaired.
+/// What PRR would have sent on the nineteen ACKs meanwhile it may still send: everything up to the threshold. Rate
+/// halving has forgotten it.
 #[test]
 fn rfc9937_6_2_missed_opportunities_to_send_are_banked() {
     for (reduction, banked) in [("prr", 9), ("prr-crb", 9), ("prr-ssrb", 9), ("rate-halving", 1)] {
@@ -110,8 +112,9 @@ fn rfc9937_6_2_missed_opportunities_to_send_are_banked() {
     }
 }
 
-/// A response that has no more data while its loss is repaired: in flight goes to nothing. PRR ends at the threshold; RFC 6675, which may not
-/// burst (RFC 6582 section 3.2), and rate halving end with next to nothing and open the window again in slow start.
+/// A response that has no more data while its loss is repaired: in flight goes to nothing. PRR ends at the threshold;
+/// RFC 6675, which may not burst (RFC 6582 section 3.2), and rate halving end with next to nothing and open the window
+/// again in slow start.
 #[test]
 fn short_responses_end_recovery_in_slow_start_under_rfc6675_but_not_under_prr() {
     for (reduction, in_slow_start) in [
@@ -141,7 +144,8 @@ fn short_responses_end_recovery_in_slow_start_under_rfc6675_but_not_under_prr() 
     }
 }
 
-/// Above, at and below the threshold at the beginning of an episode, as losses take less, as much or more than the reduction.
+/// Above, at and below the threshold at the beginning of an episode, as losses take less, as much or more than the
+/// reduction.
 #[test]
 fn episodes_are_counted_by_what_is_in_flight_when_they_begin() {
     for (lost, above, at, below) in [(1..2, 1, 0, 0), (1..10, 0, 1, 0), (1..16, 0, 0, 1)] {

@@ -1,4 +1,4 @@
-//! Which policies of recovery a TCP flow has: all that are not listed as ignored make a difference, and none of those
+//! Policies of recovery that a TCP flow has: all that are not listed as ignored make a difference, and none of those
 //! listed does.
 #![allow(clippy::unwrap_used)]
 

@@ -1,9 +1,9 @@
-//! The published traces of loss recovery (IETF 84, RFC 6937 section 5, RFC 9937 section 8), cell by cell, from the TCP of the simulator:
-//! real segments over a link that loses those on a list.
+//! The published traces of loss recovery (IETF 84, RFC 6937 section 5, RFC 9937 section 8), cell by cell, from the TCP
+//! of the simulator: real segments over a link that loses those on a list.
 //!
-//! Twenty segments are in flight, which is the whole window; ACK *k* is triggered by segment *k*. Cells are segments *after* the ACK is
-//! processed and *before* anything is sent. RFC 6937 counts the two segments of limited transmit in FlightSize (ssthresh 11), RFC 9937 does
-//! not (10); [`Flight`] selects one or the other.
+//! Twenty segments are in flight, which is the whole window; ACK *k* is triggered by segment *k*. Cells are segments
+//! *after* the ACK is processed and *before* anything is sent. RFC 6937 counts the two segments of limited transmit in
+//! FlightSize (ssthresh 11), RFC 9937 does not (10); [`Flight`] selects one or the other.
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, LossModel, RateModel};
@@ -136,7 +136,8 @@ fn rfc9937_8_single_loss_rfc6675() {
     assert_eq!(trace.sent, words("N,N,R,,,,,,,,,,N,N,N,N,N,N,N,N,N,N"));
 }
 
-/// Figure 1 of the RFC sends at ACK 19 with inflight equal to ssthresh; its own pseudocode sends that segment at ACK 20.
+/// Figure 1 of the RFC sends at ACK 19 with inflight equal to ssthresh; its own pseudocode sends that segment at
+/// ACK 20.
 #[test]
 fn rfc9937_8_single_loss_prr_by_the_pseudocode() {
     let trace = single_loss("prr", Flight::Window, 22);
@@ -165,7 +166,8 @@ fn fifteen_losses_of_twenty() {
     }
 }
 
-/// Beyond the table: the ACKs of what limited transmit sent, and of the repairs in order. Acknowledged repairs make ACKs safe.
+/// Beyond the table: the ACKs of what limited transmit sent, and of the repairs in order. Acknowledged repairs make
+/// ACKs safe.
 #[test]
 fn rfc9937_fifteen_losses_go_on_as_in_slow_start_once_repairs_are_acknowledged() {
     let trace = fifteen_losses("prr", Flight::Window, 14);
@@ -181,7 +183,8 @@ fn rfc6937_conservation_keeps_to_one_segment_per_ack_to_the_end() {
     assert_eq!(ssrb.pipe[9], 10, "at the ACK of segment 2");
 }
 
-/// IETF 84: with 100 in flight of which the first 90 are lost, one ACK releases forty segments of RFC 3517 and of PRR without a bound.
+/// IETF 84: with 100 in flight of which the first 90 are lost, one ACK releases forty segments of RFC 3517 and of PRR
+/// without a bound.
 #[test]
 fn ninety_of_a_hundred_lost_is_a_burst_without_a_bound() {
     let lost: Vec<u64> = (0..90).collect();

@@ -122,7 +122,7 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
         plan.flows[0] = plan.flows[0].clone().policies(policies);
         plan.flows[0].stack = "tcp".to_owned();
         plan.flows[0].settings = TcpConfig {
-            // There is nothing here that would tell a TCP of a smaller path.
+            // There is nothing here that would report a smaller path to a TCP.
             mtu: 1228,
             ecn: dice.below(2) == 0,
             tail_loss_probe: dice.below(2) == 0,

@@ -1,8 +1,8 @@
 //! Time, rates, byte counts and the few mathematical functions the rest of Thalweg may use.
 //!
-//! Nothing in this crate reads a clock: an [`Instant`] is a number of nanoseconds since an origin that the caller chose.
-//! Every operation is an integer operation or a pure-Rust one ([`math`]), so that a decision taken from its result is the
-//! same on every machine. All arithmetic saturates; nothing here panics, whatever the input.
+//! Nothing in this crate reads a clock: an [`Instant`] is a number of nanoseconds since an origin that the caller
+//! chose. Every operation is an integer operation or a pure-Rust one ([`math`]), so that a decision taken from its
+//! result is the same on every machine. All arithmetic saturates; nothing here panics, whatever the input.
 //!
 //! Quantities have a textual form, the same in scenario files, on the command line and in reports:
 //!

@@ -1,7 +1,8 @@
 //! The only mathematics the deterministic crates may use: exact integers, and pure-Rust transcendental functions.
 //!
-//! The platform's maths library gives different last bits on different machines; the functions here do not. Whatever decides
-//! when a packet leaves uses the integer ones; the floating-point ones are for distributions in the simulator and for reports.
+//! The platform's maths library gives different last bits on different machines; the functions here do not. Whatever
+//! decides when a packet leaves uses the integer ones; the floating-point ones are for distributions in the simulator
+//! and for reports.
 
 /// `a * b / c` in 128 bits, rounded down; `u64::MAX` when the result does not fit or `c` is zero.
 pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
@@ -30,7 +31,8 @@ pub const fn mul_div_ceil(a: u64, b: u64, c: u64) -> u64 {
 
 /// The exact integer cube root: the largest `r` with `r³ <= n`.
 ///
-/// One bit of the root per step (43 steps at most), comparing by multiplication only, so there is no rounding to argue about.
+/// One bit of the root per step (43 steps at most), comparing by multiplication only, so there is no rounding to argue
+/// about.
 pub const fn icbrt(n: u128) -> u64 {
     if n == 0 {
         return 0;

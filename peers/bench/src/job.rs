@@ -1,4 +1,4 @@
-//! What a child process is asked to do, and what it says afterwards.
+//! The job of a child process, and its report.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ pub struct Job {
 pub struct Outcome {
     /// The datagram size reached, bytes of UDP payload.
     pub datagram: u64,
-    /// Packets sent and those found lost, where the stack tells.
+    /// Packets sent and those found lost, where the stack reports them.
     pub sent: u64,
     pub lost: u64,
 }

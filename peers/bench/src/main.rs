@@ -1,4 +1,5 @@
-//! Loopback benchmarks of QUIC stacks: CPU seconds per gigabyte for each side, against rivals and a roofline measured in the same run.
+//! Loopback benchmarks of QUIC stacks: CPU seconds per gigabyte for each side, against rivals and a roofline measured
+//! in the same run.
 
 mod job;
 mod measure;

@@ -1,4 +1,5 @@
-//! Figures of a benchmark: medians with their range, ratios against the roofline and against quinn taken round by round.
+//! Figures of a benchmark: medians with their range, ratios against the roofline and against quinn taken round by
+//! round.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! The roofline: sealed datagrams of full size through GSO and GRO, and nothing else. No QUIC stack on the same socket
 //! calls and the same AES-128-GCM can need less.
 //!
-//! The sender copies the payload into place and seals it, the receiver opens it in place. There is no header protection,
-//! no loss recovery, no stream. A receipt for every 256 KiB keeps the sender from overrunning the socket buffer.
+//! The sender copies the payload into place and seals it, the receiver opens it in place. There is no header
+//! protection, no loss recovery, no stream. A receipt for every 256 KiB keeps the sender from overrunning the socket
+//! buffer.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

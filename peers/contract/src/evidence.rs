@@ -1,4 +1,4 @@
-//! Evidence lines: what a stack can tell about a connection that is over.
+//! Evidence lines: what a stack reports about a connection that is over.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ impl fmt::Display for Evidence {
 
 type Report = Box<dyn Fn() -> Evidence + Send + Sync>;
 
-/// The connections of this process. Each is reported once: when it ends, or when the process is told to end.
+/// The connections of this process. Each is reported once: when it ends, or when the process is asked to end.
 #[derive(Clone, Default)]
 pub struct Ledger {
     entries: Arc<Mutex<Vec<Option<Report>>>>,

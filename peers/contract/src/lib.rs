@@ -12,7 +12,8 @@ use std::process::ExitCode;
 /// Any error; the peers only ever print it.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Application protocol of every case but `http3`: a `GET /path` line per bidirectional stream, the bare file as answer.
+/// Application protocol of every case but `http3`: a `GET /path` line per bidirectional stream, the bare file as
+/// answer.
 pub const ALPN_HQ: &[u8] = b"hq-interop";
 
 /// Error code with which a request for a missing file is reset.

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant as StdInstant};
 
 use thalweg_units::Instant;
 
-/// Counts from an arbitrary instant, which is all that can be had of the standard library's. Only differences are ever used.
+/// Counts from an arbitrary instant, which is all that can be had of the standard library's. Only differences are ever
+/// used.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Clock(StdInstant);
 

@@ -9,10 +9,11 @@
 //! | `quiche`, `quiche-bbr` | quiche with feature `quiche`: CUBIC or its BBR 2, windows likewise | to the bit |
 //! | `…-to-thalweg`, such as `quinn-to-thalweg` | the server is one of these, the client ours | as the server |
 //!
-//! [`register`] adds them to a simulator's registry. What each is run with (version, windows, MTU, ACKs) is part of every flow's
-//! result.
+//! [`register`] adds them to a simulator's registry. What each is run with (version, windows, MTU, ACKs) is part of
+//! every flow's result.
 //!
-//! TLS is real and not seeded: its randomness changes no size and no time, and nothing else of a datagram's content counts.
+//! TLS is real and not seeded: its randomness changes no size and no time, and nothing else of a datagram's content
+//! counts.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clock;

@@ -1,4 +1,4 @@
-//! What the BBR of a foreign stack does, as far as the stack shows it: phases, and the bandwidth that it goes by.
+//! The BBR of a foreign stack, as far as the stack shows it: phases, and the bandwidth that it goes by.
 //!
 //! quinn-proto and noq-proto show the state of a controller in its `Debug` form, quiche the names of phases in its qlog
 //! and the bandwidth in its statistics. Whatever they do not show is not measured
@@ -133,7 +133,7 @@ impl Shown {
     /// What `value` shows before the field `end`.
     pub(crate) fn of(value: &dyn fmt::Debug, end: &'static str) -> Shown {
         let mut shown = Shown { text: String::new(), end };
-        // Fails where it is told to.
+        // Fails where it is set to.
         let _ = fmt::write(&mut shown, format_args!("{value:?}"));
         shown
     }

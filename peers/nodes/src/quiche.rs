@@ -1,8 +1,8 @@
 //! The stacks `quiche…`: quiche with its BoringSSL.
 //!
-//! Its clock is inside and its chance is BoringSSL's; both are the simulator's while it is called ([`within`]). What a program
-//! around it has to do is done as its documentation says: `send` until there is nothing more after everything that happens,
-//! each datagram at the time it is released for.
+//! Its clock is inside and its chance is BoringSSL's; both are the simulator's while it is called ([`within`]). What a
+//! program around it has to do is done as its documentation says: `send` until there is nothing more after everything
+//! that happens, each datagram at the time it is released for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;

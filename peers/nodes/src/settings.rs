@@ -1,4 +1,5 @@
-//! Settings of a foreign stack: read from the plan, refused where the stack has no such thing, printed with the results.
+//! Settings of a foreign stack: read from the plan, refused where the stack has no such thing, printed with the
+//! results.
 
 use std::fmt;
 
@@ -9,7 +10,8 @@ use thalweg_units::{Duration, human_bytes};
 /// Which of its ways a stack is run in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The plan's transport settings, and flow-control windows as large as ours may grow: what the stack's recovery can do.
+    /// The plan's transport settings, and flow-control windows as large as ours may grow: what the stack's recovery can
+    /// do.
     Tuned,
     /// Everything as the crate ships it: what its users get.
     Shipped,

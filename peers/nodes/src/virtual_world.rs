@@ -1,8 +1,8 @@
 //! The simulator's time and chance for a stack that asks the system for both.
 //!
 //! The linker leads every call of `clock_gettime` and of BoringSSL's `RAND_bytes` here (`build.rs`). A thread that is
-//! [`within`] a host's call sees the host's time and the host's dice; every other thread, and this one afterwards, sees the
-//! system's. So runs in parallel have each their own, and whatever else the program does has the real ones.
+//! [`within`] a host's call sees the host's time and the host's dice; every other thread, and this one afterwards, sees
+//! the system's. So runs in parallel have each their own, and whatever else the program does has the real ones.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -77,8 +77,8 @@ unsafe extern "C" fn __wrap_RAND_bytes(buf: *mut u8, len: usize) -> c_int {
         // SAFETY: the caller's own call.
         return unsafe { __real_RAND_bytes(buf, len) };
     }
-    // SAFETY: set by `within` for as long as it holds the dice exclusively, and nothing in here calls back; the caller grants
-    // that the buffer can be written to.
+    // SAFETY: set by `within` for as long as it holds the dice exclusively, and nothing in here calls back; the caller
+    // grants that the buffer can be written to.
     let (dice, bytes) = unsafe { (&mut *dice, std::slice::from_raw_parts_mut(buf, len)) };
     fill(dice, bytes);
     1

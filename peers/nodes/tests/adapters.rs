@@ -78,9 +78,10 @@ fn the_same_seed_is_the_same_run() {
     }
 }
 
-/// Measured before with an independent driver around the same cores: 3.575 s for quinn-proto 0.11.19, 3.583 s for noq-proto
-/// 1.4.0, 627 drops for both; 3.703 s and 585 drops for quiche 0.30.0, whose chance was not seeded there. That driver's link
-/// carried UDP payload; this one carries 28 bytes of headers more per packet, hence its rate and queue.
+/// Measured before with an independent driver around the same cores: 3.575 s for quinn-proto 0.11.19, 3.583 s for
+/// noq-proto 1.4.0, 627 drops for both; 3.703 s and 585 drops for quiche 0.30.0, whose chance was not seeded there.
+/// That driver's link carried UDP payload; this one carries 28 bytes of headers more per packet, hence its rate and
+/// queue.
 #[test]
 fn the_clean_link_takes_as_long_as_elsewhere() {
     let known = [("quinn", 3.575, 627, 0.02), ("noq", 3.583, 627, 0.02), ("quiche", 3.703, 585, 0.1)];

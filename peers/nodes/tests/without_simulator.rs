@@ -1,5 +1,5 @@
-//! What collapses in the lab collapses without it: quinn-proto alone, two endpoints and a queue of datagrams written out here.
-//! Nothing of the simulator, of the links or of the adapters is used.
+//! Collapses of the lab, repeated without it: quinn-proto alone, two endpoints and a queue of datagrams written out
+//! here. Nothing of the simulator, of the links or of the adapters is used.
 #![allow(clippy::unwrap_used)]
 
 // For the linker alone, which is told to look there for the clock (see `build.rs`).
@@ -196,10 +196,10 @@ fn download(size: usize, link: Link, threshold: Option<u32>) -> Result<(Duration
     }
 }
 
-/// quinn-proto takes a packet for lost once three after it have arrived (`packet_threshold`, fixed; `detect_lost_packets` in
-/// `connection/mod.rs` of 0.11.19), halves its window for every round trip with such a packet, and has nothing that takes this
-/// back when the packet turns out to be late. With thresholds out of reach of the reordering, the same loop over the same link
-/// is as fast as without it.
+/// quinn-proto takes a packet for lost once three after it have arrived (`packet_threshold`, fixed;
+/// `detect_lost_packets` in `connection/mod.rs` of 0.11.19), halves its window for every round trip with such a packet,
+/// and has nothing that takes this back when the packet turns out to be late. With thresholds out of reach of the
+/// reordering, the same loop over the same link is as fast as without it.
 #[test]
 fn quinn_collapses_when_five_percent_are_late_and_the_threshold_is_why() {
     let late = Link { late: Some((20, Duration::from_millis(5))), ..LINK };
@@ -212,8 +212,8 @@ fn quinn_collapses_when_five_percent_are_late_and_the_threshold_is_why() {
     assert!(patient < clean * 3 / 2, "{patient:?} against {clean:?}");
 }
 
-/// A slow start into the queue of a long fast link leaves more holes than the receiver keeps count of (1,024 chunks; `Assembler`),
-/// and it closes the connection.
+/// A slow start into the queue of a long fast link leaves more holes than the receiver keeps count of (1,024 chunks;
+/// `Assembler`), and it closes the connection.
 #[test]
 fn quinn_closes_the_connection_when_slow_start_leaves_many_holes() {
     let delay = Duration::from_millis(300);

@@ -28,7 +28,7 @@ pub fn initial_suite() -> Result<Suite, Failure> {
         .ok_or_else(|| "ring has no suite for Initial packets".into())
 }
 
-/// quinn does not tell the negotiated suite; where only one was offered there is no doubt.
+/// quinn does not report the negotiated suite; where only one was offered there is no doubt.
 pub fn only_cipher(task: &Task) -> Option<u16> {
     match tls::provider(task).cipher_suites.as_slice() {
         [only] => Some(only.suite().into()),

@@ -9,7 +9,8 @@ CHUNK = 64 << 10
 async def app(scope, receive, send):
     if scope["type"] != "http":
         return
-    # The whole request first: hypercorn 0.18 ends all of HTTP/3 if the end of a request comes after its response has left.
+    # The whole request first: hypercorn 0.18 ends all of HTTP/3 if the end of a request comes after its response has
+    # left.
     while (await receive()).get("more_body"):
         pass
     name = scope["path"].lstrip("/")

@@ -161,7 +161,7 @@ func requestHTTP3(ctx context.Context, h3 *http3.ClientConn, target *url.URL) (i
 	return response.Body, nil
 }
 
-// sessionCache tells when a ticket has come.
+// sessionCache reports when a ticket has come.
 type sessionCache struct {
 	tls.ClientSessionCache
 	arrived chan<- struct{}

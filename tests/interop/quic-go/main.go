@@ -15,7 +15,7 @@ import (
 // alpnHQ names HTTP/0.9 over QUIC: one "GET /path" line per bidirectional stream, the bare file as the answer.
 const alpnHQ = "hq-interop"
 
-// exitUnsupported tells the runner that this stack lacks the case.
+// exitUnsupported reports to the runner that this stack lacks the case.
 const exitUnsupported = 127
 
 // The error code with which a request for a missing file is reset.

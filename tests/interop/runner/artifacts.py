@@ -1,4 +1,4 @@
-"""What is kept of a case that failed: logs, qlogs, TLS secrets, the packets, and how busy the machine was."""
+"""Artifacts of a failed case: logs, qlogs, TLS secrets, the packets, and the load of the machine."""
 
 import shutil
 

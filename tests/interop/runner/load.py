@@ -1,4 +1,4 @@
-"""How busy the machine was during a case: tells a program that waits for its peer from one that waits for a CPU."""
+"""The load of the machine during a case: separates a program that waits for its peer from one that waits for a CPU."""
 
 import os
 import threading

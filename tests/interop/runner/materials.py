@@ -1,4 +1,4 @@
-"""What every run needs: a certificate authority, a certificate for localhost, and the files to serve."""
+"""Materials of every run: a certificate authority, a certificate for localhost, and the files to serve."""
 
 import random
 import subprocess

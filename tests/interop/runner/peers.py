@@ -153,7 +153,7 @@ class Quiche(Peer):
     def build(self):
         tool("cmake", "cmake")
         tool("c++", "g++")
-        # Told only after minutes of building otherwise.
+        # Reported only after minutes of building otherwise.
         if "LIBCLANG_PATH" not in os.environ and not list(Path("/usr/lib").glob("llvm-*/lib/libclang[.-][s0-9]*")):
             raise Missing("libclang is not installed (Debian package libclang-dev)")
         self.command = [cargo_program(ROOT / "peers", "quiche-peer", "quiche-peer", "--features", "stack")]

@@ -1,4 +1,4 @@
-//! Where the results of several scenarios go, and the one report of all of them.
+//! The folder for results of several scenarios, and the one report of all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What `thalweg lab compare` prints: whether two sets of results are the same, and what differs beyond chance.
+//! The output of `thalweg lab compare`: whether two sets of results are equal, and what differs beyond chance.
 
 use thalweg_lab::metric::{self, Better, Unit};
 use thalweg_lab::results::Common;
@@ -57,7 +57,7 @@ pub(super) fn compared(common: Common, differences: &[Difference], paint: Paint)
     out
 }
 
-/// Whether the seeds tell if there is a difference.
+/// Whether the seeds show if there is a difference.
 fn is_told(paired: &Paired) -> bool {
     paired.difference_interval.is_some() || paired.ratio_interval.is_some() || is_alike(paired)
 }

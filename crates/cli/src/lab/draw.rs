@@ -1,4 +1,4 @@
-//! `thalweg lab draw`: judges policies on paths that nobody chose.
+//! `thalweg lab draw`: judges policies on paths that are drawn at random.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -43,8 +43,8 @@ pub(super) struct DrawArgs {
     /// Write every figure and every world as JSON to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Fail if a connection dies, a run never completes, or the share or the mean is worse than in FILE by more than its
-    /// interval
+    /// Fail if a connection dies, a run never completes, or the share or the mean is worse than in FILE by more than
+    /// its interval
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policies", "commit"])]
     check: Option<PathBuf>,
     /// Write the figures into FILE, in place of those of the same worlds, for `--check`

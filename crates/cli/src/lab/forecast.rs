@@ -1,4 +1,4 @@
-//! How many runs a sweep will make and how long it will take, said before it starts.
+//! A forecast of the runs of a sweep and of their time, printed before it starts.
 //!
 //! A few of the runs are made first and timed, more likely those that carry more bytes: with probabilities in
 //! proportion to the bytes of a run, the mean of the time per byte is an unbiased estimate of that of all runs (Hansen
@@ -73,7 +73,7 @@ impl Engine for Timed<'_> {
 /// A run that is to be made: its scenario, point and seed.
 type Job = (usize, (usize, u64));
 
-/// Counts the runs that are to be made. If they are many, makes some of them and tells how long all of them take.
+/// Counts the runs that are to be made. If they are many, makes some of them and estimates how long all of them take.
 ///
 /// # Errors
 /// When results cannot be written.

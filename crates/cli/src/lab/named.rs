@@ -65,7 +65,7 @@ pub(super) fn load_scenarios(named: &[PathBuf], engine: &dyn Engine) -> Result<V
     if wrong.is_empty() { Ok(scenarios) } else { Err(Failure::usage(wrong.join("\n"))) }
 }
 
-/// Tells of keys that go by the names that they had before.
+/// Warns of keys under their former names.
 pub(super) fn tell_renamed(scenario: &Scenario) {
     for renamed in &scenario.remarks.renamed {
         eprintln!("thalweg: {renamed}");

@@ -1,4 +1,4 @@
-//! What `thalweg lab run` and `merge` print of a scenario's results: the figures, what fails, what holds.
+//! The output of `thalweg lab run` and `merge` on a scenario's results: figures, failures, verdicts.
 
 use thalweg_lab::judgment::Judgment;
 use thalweg_lab::results::Results;

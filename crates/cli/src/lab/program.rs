@@ -1,4 +1,4 @@
-//! What tells this build of the program from every other.
+//! The identity of this build of the program, for stored results.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(best(less, &close), [false, false, false]);
         let tied = [close[0], close[1], apart[1]];
         assert_eq!(best(less, &tied), [true, true, false]);
-        // Two runs tell nothing; the same result from every seed tells all.
+        // Two runs show nothing; the same result from every seed shows all.
         let few = [estimate(1.0, None, Some(Missing::Few(2))), estimate(2.0, None, Some(Missing::Few(2)))];
         assert_eq!(best(less, &few), [false, false]);
         let alike = [estimate(1.0, None, Some(Missing::Alike(9))), estimate(2.0, None, Some(Missing::Alike(9)))];

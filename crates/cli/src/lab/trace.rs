@@ -90,7 +90,7 @@ impl TraceArgs {
         Ok(())
     }
 
-    /// What the results say of the run.
+    /// The figures of the run.
     fn recorded<'a>(&self, manifest: &'a Manifest, scenario: &Scenario, seed: u64) -> Result<&'a ManifestRun> {
         let here = |run: &&ManifestRun| manifest.place(scenario, run.point) == Some(self.point);
         if let Some(run) = manifest.runs.iter().filter(|run| run.seed == seed).find(here) {

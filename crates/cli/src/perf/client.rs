@@ -1,4 +1,4 @@
-//! The asking end of `thalweg perf`.
+//! The client of `thalweg perf`.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -235,7 +235,7 @@ async fn timer(began: Instant, limit: Option<Duration>) {
     }
 }
 
-/// Asks for `down` bytes and sends `up` bytes on one stream, until done or told to stop.
+/// Asks for `down` bytes and sends `up` bytes on one stream, until done or stopped.
 async fn stream(connection: Connection, down: u64, up: u64, counters: Arc<Counters>) -> Result<()> {
     let (mut send, mut recv) = connection.open_bi().await.context("cannot open a stream")?;
     send.write_all(&down.to_be_bytes()).await.context("cannot send the request")?;

@@ -1,4 +1,4 @@
-//! The answering end of `thalweg perf`.
+//! The server of `thalweg perf`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

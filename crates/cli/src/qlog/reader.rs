@@ -19,7 +19,7 @@ pub enum Item {
     Damaged,
 }
 
-/// What a trace says about itself.
+/// The metadata of a trace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Free text of the program that wrote it.

@@ -1,4 +1,5 @@
-//! From received datagrams to connections: whose each is, which worker's, and what becomes of those that ask for a new one.
+//! From received datagrams to connections: whose each is, which worker's, and what becomes of those that ask for a new
+//! one.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What the tests share: certificates, endpoints on loopback, a limit on how long a test may hang.
+//! Helpers of the tests: certificates, endpoints on loopback, a limit on how long a test may hang.
 #![allow(dead_code)] // each test file uses its part
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! What a download lacks, asked for on a second connection while the first is silent and nobody knows why.
+//! The missing rest of a download, requested on a second connection while the first is silent for an unknown reason.
 //!
 //! The request travels with the first packets of the second connection (0-RTT). Whichever connection brings something
 //! first is gone on with: if it is the first, the answer of the second is not wanted; if it is the second, its answer

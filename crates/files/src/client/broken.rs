@@ -1,4 +1,4 @@
-//! Why an exchange broke off, in words for people: the libraries' own are for programmers.
+//! Reasons of broken exchanges, in words for people: the libraries' own are for programmers.
 
 use std::error::Error as _;
 use std::io;
@@ -56,7 +56,7 @@ pub(super) fn why_tcp(error: hyper::Error) -> String {
     }
 }
 
-/// What is wrong with a head of HTTP/1.1, of which the library says no more than a phrase.
+/// What is wrong with a head of HTTP/1.1, of which the library reports no more than a phrase.
 fn malformed(phrase: &str) -> &'static str {
     match phrase {
         phrase if phrase.contains("content-length") => {

@@ -1,4 +1,4 @@
-//! What can go wrong on the client's side, and what to do next.
+//! Errors of the client, each with the remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::report::Protocol;
 use crate::certificate::CertificateError;
 
-/// Why a file was not fetched or stored. Messages say what to do next.
+/// Why a file was not fetched or stored. Messages state the remedy.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,7 +82,7 @@ pub enum Error {
         silence: Duration,
         /// What was kept on disk.
         kept: Option<Kept>,
-        /// Whether nothing of the server was heard at all, so that a new connection may do better.
+        /// Whether nothing at all was received from the server, so that a new connection may do better.
         lost: bool,
     },
     /// Nothing arrived for too long, and further attempts did not help.

@@ -1,4 +1,4 @@
-//! What the head of an answer says about its body, and the bounds on the head itself.
+//! The header section of a response: what it states about the body, and the bounds on its own size.
 
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};

@@ -1,4 +1,4 @@
-//! Whether the server still knows a QUIC connection: asked by a second connection when the first is silent.
+//! The liveness check of a silent QUIC connection, by a second connection to the server.
 //!
 //! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left
 //! is silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any
@@ -33,7 +33,7 @@ const DOUBT_MOST: Duration = Duration::from_secs(10);
 /// How often a connection in doubt is looked at, and the least time between two second connections.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Longest time between two second connections; it doubles with each that tells nothing.
+/// Longest time between two second connections; it doubles with each that shows nothing.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// What became of a connection that stopped answering.
@@ -131,8 +131,8 @@ fn is_doubtful(awaited: bool, upload: bool, silence: Duration, patience: Duratio
     awaited && !upload && silence >= patience
 }
 
-/// Dials the same address again. If that tells that the server lives without this connection, or that there is no
-/// server, this one is given up. Whatever else becomes of the second tells nothing of the first: this side may have no
+/// Dials the same address again. If that shows that the server lives without this connection, or that there is no
+/// server, this one is given up. Whatever else becomes of the second shows nothing of the first: this side may have no
 /// socket left, and a server too busy for another connection may still serve the ones it has. With `ticket`, the second
 /// resumes a session if there is one.
 async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str, ticket: bool) {
@@ -154,8 +154,8 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str, tic
         }
         Some(Err(failure)) => Err(failure),
     };
-    // The same session as asked about: by now it may have been heard again. Those who waited for it may have gone on
-    // with the other one already.
+    // The same session as asked about: by now something may have arrived on it again. Those who waited for it may have
+    // gone on with the other one already.
     let silence = with(session, |_, http| Some(http.connection.silence()).filter(|silence| *silence >= patience(http)));
     let Some(silence) = silence.flatten() else {
         if let Ok(new) = result {

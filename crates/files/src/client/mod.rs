@@ -85,7 +85,7 @@ pub struct FetchOptions {
     /// (0-RTT) if the server allows it. What travels so can be replayed by an attacker, so only GET does. Default: yes.
     pub tickets: bool,
     /// Where what `tickets` allows to be remembered is kept beyond the life of the fetcher, TLS sessions excepted: the
-    /// address tokens of QUIC servers, which tell them what they have learned about the path, and what uploads have.
+    /// address tokens of QUIC servers, which hold what they have saved of the path, and what uploads have.
     /// [`SavedPaths::save`] after [`Fetcher::close`] writes it. Default: nowhere.
     pub saved_paths: Option<Arc<SavedPaths>>,
     /// How many redirects to follow. Default 5.
@@ -320,7 +320,7 @@ impl Fetcher {
         self.inner.stop.send_replace(true);
     }
 
-    /// Closes the connections and gives the peers a moment to hear of it.
+    /// Closes the connections and gives the peers a moment to receive the close.
     pub async fn close(&self) {
         let cells = match self.inner.sessions.lock() {
             Ok(mut sessions) => std::mem::take(&mut *sessions),

@@ -54,7 +54,7 @@ impl Origin {
         self.etag.as_deref().is_some_and(is_strong) || self.etag.is_none() && self.modified.is_some()
     }
 
-    /// What tells it, for If-Range (RFC 9110 section 13.1.5).
+    /// Its validator, for If-Range (RFC 9110 section 13.1.5).
     pub(super) fn validator(&self) -> &str {
         self.etag.as_deref().or(self.modified.as_deref()).unwrap_or_default()
     }
@@ -235,7 +235,7 @@ impl PartWriter {
     pub(super) fn resume(names: &Names, have: u64) -> Result<Self, Error> {
         let open = || {
             let mut file = open_own(File::options().write(true), &names.part)?;
-            // Longer than we told the server about? Then somebody else wrote to it.
+            // Longer than the server was told? Then somebody else wrote to it.
             if file.metadata()?.len() != have {
                 return Err(io::Error::other("the partial file changed meanwhile"));
             }

@@ -33,7 +33,7 @@ const ASK_AFTER: Duration = Duration::from_millis(150);
 /// How often a handshake under way is asked whether anything came back; it is answered long before, as a rule.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a server may take to hear that we have closed.
+/// How long a server may take to receive our close.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Credit given at once, bytes, so that flow control is never what limits a download: the window of
@@ -166,7 +166,7 @@ impl Quic {
     }
 
     /// The configuration for one server, with what is remembered of it. Without a connect timeout: the race and the
-    /// retries bound every wait, and know when the server was heard.
+    /// retries bound every wait, and know when something arrived from the server.
     fn config(&self, name: &str, port: u16) -> Result<ClientConfig, ConfigError> {
         let make = || {
             let mut tls = (*self.tls).clone();
@@ -276,7 +276,7 @@ async fn listen(endpoint: &Endpoint, heard: &AtomicBool) {
 
 /// Ready when the host at `address` says by ICMP that nobody listens on the UDP port; never otherwise.
 ///
-/// An unconnected socket, as QUIC uses, is not told about ICMP. A connected one is, so it sends one byte that no QUIC
+/// An unconnected socket, as QUIC uses, gets no ICMP errors. A connected one does, so it sends one byte that no QUIC
 /// server takes for a packet (its fixed bit is 0, RFC 9000 section 17.2) and listens for the refusal.
 async fn refused(address: SocketAddr) {
     tokio::time::sleep(ASK_AFTER).await;
@@ -405,7 +405,7 @@ fn why(connection: &thalweg::Connection, error: StreamError) -> String {
             format!("{said} ({})", Code::from(code))
         }
         Some(ConnectionError::Reset) => "the server has lost the connection, as after a restart".into(),
-        Some(ConnectionError::TimedOut) => "nothing was heard of the server for the idle timeout".into(),
+        Some(ConnectionError::TimedOut) => "nothing was received from the server for the idle timeout".into(),
         None | Some(ConnectionError::LocallyClosed) => match error {
             StreamError::HeaderTooBig { actual_size, max_size, .. } => {
                 format!("the server sent a header section of {actual_size} bytes; at most {max_size} are accepted")

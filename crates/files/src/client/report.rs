@@ -1,4 +1,4 @@
-//! What a transfer tells while it runs and when it is done.
+//! Reports of a transfer: events while it runs, and a summary at its end.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Something a person should know, though the transfer goes on. [`fmt::Display`] says it.
+/// A notice for people, though the transfer goes on. [`fmt::Display`] prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
@@ -255,7 +255,7 @@ pub(super) fn rate_bps(bytes: u64, elapsed: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / nanos).unwrap_or(u64::MAX)
 }
 
-/// Counts bytes and says when it is time for a progress event.
+/// Counts bytes and decides when a progress event is due.
 #[derive(Debug)]
 pub(super) struct Meter {
     job: usize,

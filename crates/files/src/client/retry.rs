@@ -1,4 +1,4 @@
-//! When a transfer whose connection was lost is tried again, and what it remembers meanwhile.
+//! Retries of a transfer whose connection was lost: when, how often, and the state kept meanwhile.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub(super) struct Attempts {
     failed: u32,
     /// The most bytes of the file that were ever here.
     mark: u64,
-    /// The failure after the last progress: what broke the transfer, while later ones only say that it did not mend.
+    /// The failure after the last progress: what broke the transfer, while later ones only show that it did not mend.
     first: Option<Error>,
 }
 
@@ -50,7 +50,7 @@ impl Attempts {
     }
 
     /// The error to report when `last` is not worth another attempt, with `here` bytes on hand: what broke the
-    /// transfer, if `last` only says that it did not mend. Anything else (a full disk, a stop from outside) speaks for
+    /// transfer, if `last` only shows that it did not mend. Anything else (a full disk, a stop from outside) speaks for
     /// itself.
     pub(super) fn give_up(&mut self, last: Error, here: u64) -> Error {
         self.progress(here);

@@ -93,7 +93,7 @@ const HTTP2_WINDOW: u32 = 32 << 20;
 const HTTP2_ASK: Duration = Duration::from_secs(5);
 
 /// How long it may take to answer, at most; half of the idle timeout if that is less. A connection that fails this is
-/// closed before the idle timeout, which then tells of a server that is there but sends nothing.
+/// closed before the idle timeout, which then shows a server that is there but sends nothing.
 const HTTP2_ANSWER: Duration = Duration::from_secs(15);
 
 /// A connection that requests can be made on.
@@ -144,7 +144,7 @@ impl Session {
     }
 
     /// Waits until the handshake is complete: what is sent from then on is not early data. Returns at once if the
-    /// connection fails, which the next request tells.
+    /// connection fails, which the next request reports.
     pub(super) async fn stands(&self) {
         if let HttpConnection::Http3(http) = &self.kind {
             let _ = http.connection.handshake_complete().await;
@@ -181,7 +181,7 @@ impl Session {
                 Some(_) => true,
                 None => http.closing.load(Ordering::Relaxed),
             },
-            // The answer hears of the end of the connection a moment before the connection itself.
+            // The end of the connection reaches the response a moment before the connection itself.
             HttpConnection::Http2(send) => {
                 let mut send = send.clone();
                 !matches!(tokio::time::timeout(Duration::from_millis(50), send.ready()).await, Ok(Ok(())))
@@ -191,7 +191,7 @@ impl Session {
         }
     }
 
-    /// After a time without data of the answer: whether the server was heard meanwhile.
+    /// After a time without data of the answer: whether anything arrived from the server meanwhile.
     pub(super) fn is_answering(&self, silence: Duration) -> bool {
         match &self.kind {
             HttpConnection::Http3(http) => http.connection.silence() < silence / 2,
@@ -233,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Closes the connection and lets the peer hear of it.
+    /// Closes the connection and gives the peer time to receive the close.
     pub(super) async fn close(&self) {
         if let HttpConnection::Http3(http) = &self.kind {
             http.close().await;

@@ -42,7 +42,7 @@ impl Stream {
         self.have == 0
     }
 
-    /// Hands on what the writer may still hold. A complete file is not told before.
+    /// Flushes the writer. A complete file is not reported before.
     async fn flush(&mut self) -> Result<(), Error> {
         match &mut self.writer {
             Some(writer) => writer.flush().await.map_err(output_error),

@@ -298,7 +298,7 @@ impl Transfer<'_> {
         head::content_length(headers).map_err(|why| self.answer(why))
     }
 
-    /// Whether a 206 continues what is here exactly; if so, the length of the whole (the inner `None`: not told).
+    /// Whether a 206 continues what is here exactly; if so, the length of the whole (the inner `None`: not stated).
     pub(super) fn rest(
         &self,
         answered: &mut Answered,
@@ -322,7 +322,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Tells of a body in a coding other than the file's own.
+    /// Reports a body in a coding other than the file's own.
     pub(super) fn coding(&self, coding: Option<&str>) {
         if let Some(coding) = coding {
             self.sink.notice(Notice::Encoded { url: self.url.clone(), coding: coding.to_owned() });
@@ -390,7 +390,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Whether a 206 continues the partial file exactly; if so, the length of the whole (the inner `None`: not told).
+/// Whether a 206 continues the partial file exactly; if so, the length of the whole (the inner `None`: not stated).
 pub(super) fn continues(headers: &HeaderMap, have: u64, origin: &Origin) -> Option<Option<u64>> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;

@@ -1,4 +1,4 @@
-//! Whom the client trusts, and why it did not.
+//! Trust of the client in servers, and the reasons of refusals.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -152,7 +152,7 @@ pub fn file_name(url: &str) -> Option<String> {
 /// Whether this is a URL that files can be fetched from and stored at. Nothing is asked of the network.
 ///
 /// # Errors
-/// [`Error::Url`], which says what would be accepted.
+/// [`Error::Url`], which states what would be accepted.
 pub fn check_url(url: &str) -> Result<(), Error> {
     let location = Location::parse(url)?;
     location.server_name().map(drop)

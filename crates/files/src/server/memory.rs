@@ -53,8 +53,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const SCARCE_LOOK: Duration = Duration::from_millis(50);
 const FULL_LOOK: Duration = Duration::from_millis(5);
 
-/// The time between two looks at what the process takes, once half is used: requests that arrive together take a hundred
-/// megabytes within 50 ms.
+/// The time between two looks at what the process takes, once half is used: requests that arrive together take a
+/// hundred megabytes within 50 ms.
 const KEEP_LOOK: Duration = Duration::from_millis(10);
 
 /// See the [module](self).
@@ -218,7 +218,7 @@ impl Memory {
         }
     }
 
-    /// Drops who takes nothing, and who holds too much, from time to time, and tells those who wait that there is room.
+    /// Drops who takes nothing, and who holds too much, from time to time, and wakes those who wait for room.
     pub(super) async fn watch(self: Arc<Self>) {
         let look = async {
             loop {

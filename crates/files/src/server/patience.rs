@@ -1,4 +1,4 @@
-//! How long a client may take nothing before its connection is given up.
+//! The timeout of clients that read nothing.
 
 use std::future::Future;
 use std::io;

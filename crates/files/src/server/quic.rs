@@ -29,10 +29,10 @@ const MAX_HEADERS: u64 = 64 * 1024;
 /// Longest a client may take to send the head of a request once its stream is open.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long peers may take to hear that the connection was closed.
+/// How long peers may take to receive the close of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Accepts until `stop` says true, then lets running answers arrive for at most `grace`.
+/// Accepts until `stop` is true, then lets running answers arrive for at most `grace`.
 pub(super) async fn serve(endpoint: Endpoint, context: Context, mut stop: watch::Receiver<bool>, grace: Duration) {
     let mut connections = JoinSet::new();
     loop {
@@ -244,7 +244,7 @@ async fn send(
     // here.
     stream.stop_sending(Code::H3_NO_ERROR);
     match tokio::time::timeout(PATIENCE, stream.finish()).await {
-        // The client left because it had everything; its last acknowledgment is not always heard.
+        // The client left because it had everything; its last acknowledgment does not always arrive.
         Ok(Err(error)) if is_content(quic, &error) => Ok(true),
         Ok(finished) => finished.map(|()| true),
         Err(_) => {

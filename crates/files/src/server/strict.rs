@@ -1,4 +1,4 @@
-//! What the libraries below accept of a request and the specifications do not.
+//! Checks of requests that the specifications demand and the libraries below leave out.
 //!
 //! `hyper` takes HTTP/1.1 requests without `Host` or with several, and none of the libraries minds user information in
 //! an authority. What makes a message malformed on the wire of HTTP/3 is checked in thalweg-h3, and in `h2` for HTTP/2.

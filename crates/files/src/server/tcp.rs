@@ -46,7 +46,7 @@ const MAX_STREAMS: u32 = 200;
 /// Bytes that hyper may hold for one HTTP/1.1 connection, and for one HTTP/2 stream beyond the block it asks for last.
 const MAX_BUFFER: usize = 128 * 1024;
 
-/// Accepts until `stop` says true, then lets running answers finish for at most `grace`.
+/// Accepts until `stop` is true, then lets running answers finish for at most `grace`.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,

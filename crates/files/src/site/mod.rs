@@ -1,4 +1,4 @@
-//! What the server answers: a directory of files behind a function from request to answer, without any transport.
+//! The site: a directory of files behind a function from request to response, without any transport.
 //!
 //! [`Site::answer`] is the whole policy for GET, HEAD and OPTIONS, [`Site::begin_upload`] the one for PUT. Both do file
 //! system calls and therefore belong on a thread that may block; HTTP/3, HTTP/2 and HTTP/1.1 share them.

@@ -56,7 +56,7 @@ fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// A page that says what went wrong and, if there is more to say, what to do.
+/// A page with the error and, where there is one, the remedy.
 pub(super) fn error(status: StatusCode, detail: &str) -> String {
     let reason = status.canonical_reason().unwrap_or("Error");
     let title = format!("{} {reason}", status.as_u16());

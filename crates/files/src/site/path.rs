@@ -21,9 +21,9 @@ const MAX_PATH: usize = 4096;
 /// Why a path is not served.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The target is malformed; the text says how.
+    /// The target is malformed; the text states how.
     Malformed(&'static str),
-    /// There is nothing there, or nothing that may be told about.
+    /// There is nothing there, or nothing that may be disclosed.
     NotFound,
     /// It exists but is neither a readable file nor a directory.
     Forbidden,
@@ -246,7 +246,7 @@ fn single(name: OsString) -> Result<OsString, Refusal> {
 pub struct Opened {
     /// The open file or directory (directories only where the platform can open them).
     pub file: Option<File>,
-    /// What the open file says about itself.
+    /// The metadata of the open file.
     pub metadata: Metadata,
     /// Where it really is, symbolic links resolved.
     pub path: PathBuf,

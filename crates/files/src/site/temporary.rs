@@ -68,7 +68,7 @@ impl Temporary {
     /// An empty file that can be placed in `directory`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub(super) fn create(directory: &Path) -> io::Result<Self> {
         let directory = Directory::open(directory)?;
         #[cfg(target_os = "linux")]
@@ -108,10 +108,10 @@ impl Temporary {
         self.path.as_deref().unwrap_or(&self.directory.path)
     }
 
-    /// Gives the file its name in its directory; `replace` says whether a file of that name may be replaced.
+    /// Gives the file its name in its directory; `replace` states whether a file of that name may be replaced.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] when the name is taken and may not be replaced, or what the file system says.
+    /// [`io::ErrorKind::AlreadyExists`] when the name is taken and may not be replaced, or an error of the file system.
     pub(super) fn place(mut self, name: &OsStr, replace: bool) -> io::Result<()> {
         let target = &self.directory.path.join(name);
         #[cfg(target_os = "linux")]
@@ -213,7 +213,8 @@ fn is_linked(_: &Metadata) -> bool {
     true
 }
 
-/// Removes the temporary files below `root` that no living server uses, and says how many. Blocks on the file system.
+/// Removes the temporary files below `root` that no living server uses, and returns their number. Blocks on the file
+/// system.
 pub(super) fn sweep(root: &Path) -> usize {
     let mut removed = 0;
     let mut seen = 0;

@@ -348,7 +348,7 @@ fn uploads_follow_links_only_inside() {
     symlink(outside.path(), f.dir.path().join("out")).unwrap();
     symlink(outside.path().join("victim"), f.dir.path().join("link")).unwrap();
     symlink("nowhere", f.dir.path().join("dangling")).unwrap();
-    // What is beyond the link is not told: it makes no difference whether it exists.
+    // What is beyond the link is not disclosed: it makes no difference whether it exists.
     symlink(outside.path().join("none"), f.dir.path().join("gone")).unwrap();
     for target in ["/out/x", "/out/victim", "/out/none/x", "/link", "/gone"] {
         let answer = f.put(target, &[], b"x");

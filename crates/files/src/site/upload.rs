@@ -28,13 +28,13 @@ pub struct Upload {
 }
 
 impl Site {
-    /// Removes the temporary files that servers left below the root when they were killed, and says how many. Those of
-    /// running uploads stay, also of other servers. Blocks on the file system.
+    /// Removes the temporary files that servers left below the root when they were killed, and returns their number.
+    /// Those of running uploads stay, also of other servers. Blocks on the file system.
     pub fn remove_abandoned_uploads(&self) -> usize {
         temporary::sweep(self.root())
     }
 
-    /// Begins an upload, or says at once why not. Blocks on the file system.
+    /// Begins an upload, or returns at once why not. Blocks on the file system.
     ///
     /// The target's directory must exist (409). A symbolic link is followed as it is for GET, and stays; one that leads
     /// out of the root, or nowhere, is refused (403). So are devices, pipes and sockets. `If-Match` and `If-None-Match`
@@ -199,7 +199,7 @@ fn place(root: &Path, asked: PathBuf) -> Result<(PathBuf, Option<Metadata>), Ans
         Ok(metadata) if metadata.is_symlink() => {
             let real = match fs::canonicalize(&asked) {
                 Ok(real) if real.starts_with(root) => real,
-                // What lies beyond a link that leads out is not told, not even that it is nothing.
+                // What lies beyond a link that leads out is not disclosed, not even that it is nothing.
                 Err(_) if ends_inside(root, &asked) => {
                     return Err(Answer::error(
                         StatusCode::FORBIDDEN,

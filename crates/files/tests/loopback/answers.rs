@@ -1,4 +1,4 @@
-//! What the client makes of servers that answer oddly: a scripted HTTP/1.1 server plays them.
+//! Odd responses to the client, from a scripted HTTP/1.1 server.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -240,7 +240,7 @@ async fn down(
             opened.wait_for(|open| *open).await.unwrap();
         } else if !*open.borrow() {
             open.send_replace(true);
-            // The first client hears of it before the second one does.
+            // It reaches the first client before the second one.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let _ = front.send_to(&datagram[..size], client).await;
@@ -335,7 +335,7 @@ async fn finish<S: h3::quic::SendStream<Bytes>>(stream: &mut h3::client::Request
     }
 }
 
-/// A client by hand: it sends what it is told to as early data.
+/// A client by hand: it sends the given bytes as early data.
 struct Bare {
     endpoint: Endpoint,
     config: ClientConfig,

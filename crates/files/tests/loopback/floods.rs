@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// The memory of a server that is told nothing else, bytes.
+/// The memory of a server by default, bytes.
 const SHIPPED: u64 = 256_000_000;
 
 struct Scene {

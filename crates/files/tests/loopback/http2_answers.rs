@@ -1,4 +1,4 @@
-//! What the client makes of unusual answers over HTTP/2, written down frame by frame (RFC 9113).
+//! Unusual responses to the client over HTTP/2, written down frame by frame (RFC 9113).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the client sends over HTTP/3, and what it makes of unusual answers, byte by byte.
+//! Requests of the client over HTTP/3, and unusual responses to it, byte by byte.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -115,7 +115,7 @@ async fn an_answer_that_comes_with_stop_sending_is_kept() {
                 let _ = send.stopped().await;
             });
             let fetcher = server.fetcher();
-            // Which of the client's steps hears of it is a matter of the moment, so all of them get their turn.
+            // Which of the client's steps notices is a matter of the moment, so all of them get their turn.
             for _ in 0..20 {
                 let seen = match upload(&fetcher, &server, size).await {
                     Ok(status) | Err(Error::Status { status, .. }) => status.to_string(),

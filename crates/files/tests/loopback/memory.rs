@@ -17,7 +17,7 @@ use thalweg_files::server::ServerOptions;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// The memory of a server that is told nothing else, bytes.
+/// The memory of a server by default, bytes.
 const SHIPPED: u64 = 256_000_000;
 /// What it may still have more once they are gone, bytes: what the allocator keeps, and threads that wait for work.
 const LEFT: u64 = 64 << 20;

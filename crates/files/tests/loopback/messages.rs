@@ -1,4 +1,4 @@
-//! What the client says when something goes wrong: words for people, without the marks of Rust's debug output.
+//! Error messages of the client: words for people, without the marks of Rust's debug output.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

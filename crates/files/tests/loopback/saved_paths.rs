@@ -1,5 +1,4 @@
-//! What a client brings back to a server from an earlier run: the token that says what the server had saved of the
-//! path.
+//! Tokens that a client brings back to a server from an earlier run, with the saved parameters of the path.
 
 use std::fs;
 use std::sync::{Arc, Mutex};

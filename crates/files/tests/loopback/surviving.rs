@@ -47,7 +47,7 @@ async fn a_download_survives_20_nat_rebindings() {
     let relay = Relay::new(host.address).await;
     let downloads = Downloads::new();
     let mut options = options(&host, Preference::Quic);
-    // Progress is told ten times a second, so a fast machine would bring the file in too few steps.
+    // Progress is reported ten times a second, so a fast machine would bring the file in too few steps.
     options.limit_rate = Some(60_000_000);
     let fetcher = Fetcher::new(options).unwrap();
     let count = Arc::default();

@@ -1,4 +1,4 @@
-//! What became of a drawn world, and what all of them together say.
+//! Judgment of drawn worlds: the outcome of each, and the means over all of them.
 
 use serde::Serialize;
 use thalweg_units::math;
@@ -131,7 +131,7 @@ fn of_rivals(record: &RunRecord) -> f64 {
     rivals.filter_map(|flow| flow.values.get("goodput")?.first().copied()).fold(0.0, |sum, goodput| sum + goodput)
 }
 
-/// What the single paths say together.
+/// The single paths together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfSingle {
     /// The share of downloads within [`WITHIN`] times the cold floor, with Wilson's interval.
@@ -140,7 +140,7 @@ pub struct OfSingle {
     pub over_reference: Estimate,
 }
 
-/// What the shared paths say together.
+/// The shared paths together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfShared {
     /// The least share that rivals keep on any of them.

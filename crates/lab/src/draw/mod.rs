@@ -3,7 +3,8 @@
 //!
 //! A world is a scenario ([`Drawn::text`]) that runs the judged policies and a reference. On a single path the
 //! reference is `start=hystart++` in place of the shipped start; on a shared path our flow runs `controller=cubic`
-//! instead. [`run`] makes the runs, in parallel, and [`Results`] sums them up; [`gate`] compares with committed figures.
+//! instead. [`run`] makes the runs, in parallel, and [`Results`] sums them up; [`gate`] compares with committed
+//! figures.
 
 mod distribution;
 pub mod gate;
@@ -136,7 +137,7 @@ impl Request {
     }
 }
 
-/// How to run, and whom to tell.
+/// How to run, and the receiver of progress.
 pub struct Options<'a> {
     /// Number of threads; 0 for one per processor.
     pub threads: usize,
@@ -146,7 +147,7 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// What drawn worlds say.
+/// Results of drawn worlds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
     /// Version of the distribution.

@@ -184,7 +184,7 @@ fn flow_part(
                 part.set("completion_after_handshake", completion.saturating_sub(handshake).as_secs_f64());
             }
         }
-        // A stack that does not tell has at least delivered something.
+        // A stack that does not report it has at least delivered something.
         None if flow.failed.is_some() && flow.bytes == 0 && flow.has_handshake => part.never("handshake"),
         None => {}
     }
@@ -272,7 +272,7 @@ fn call_delays(part: &mut Part, flow: &FlowResult) {
 
 /// What the stack of both ends counts. Of what it does not count there is no value: a zero would be a statement.
 ///
-/// `has_met` tells whether anything arrived: before that, round-trip times are assumptions. `round_trip` is the sum of
+/// `has_met` states whether anything arrived: before that, round-trip times are assumptions. `round_trip` is the sum of
 /// the path's fixed delays, where it is known.
 fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met: bool, round_trip: Option<Duration>) {
     let (path, back) = (&sender.stats.path, &receiver.stats.path);
@@ -332,7 +332,7 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
     }
 }
 
-/// Of a flow that failed, what was sent and never acknowledged counts as lost. A sender that hears nothing declares
+/// Of a flow that failed, what was sent and never acknowledged counts as lost. A sender that receives nothing declares
 /// nothing lost, and a dead link is not one without losses.
 fn count_unanswered(part: &mut Part, sender: &SideResult) {
     let path = &sender.stats.path;

@@ -1,4 +1,4 @@
-//! What a model of the path has done and learned, as metrics.
+//! Metrics of a model of the path: its phases and its estimates.
 
 use thalweg_link::RateModel;
 use thalweg_recovery::ModelStats;

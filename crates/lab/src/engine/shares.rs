@@ -1,4 +1,4 @@
-//! What flows got of their links: goodput, use and fairness, over the time in which they ran or the measuring window.
+//! Shares of links: goodput, use and fairness, over the time in which flows ran or the measuring window.
 
 use thalweg_link::RateModel;
 use thalweg_sim::{FlowPlan, FlowResult, FlowWindow, Plan, RunResult};

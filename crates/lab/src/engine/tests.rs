@@ -141,7 +141,7 @@ fn silence_is_counted_from_the_repair() {
     let silence = value(&record, "silence_after_repair");
     assert!(silence > 0.01 && silence < 4.0, "{silence}");
     assert!(value(&record, "ptos") >= 2.0);
-    // Nothing to repair, nothing to tell.
+    // Nothing to repair, nothing to report.
     assert!(run(HOME, "transfer = { download = \"4 MB\" }").get(Scope::Flow, "f", "silence_after_repair").is_empty());
 }
 
@@ -307,12 +307,12 @@ fn the_silence_after_a_move_ends_with_new_data_or_never() {
     let told = run("move = { at = \"1 s\", to = \"b\", notice = true }");
     assert_eq!(told.failed, None);
     let silence = value(&told, "silence_after_move");
-    // A round trip until the server has heard of it, another to repair what was lost.
+    // A round trip until it has reached the server, another to repair what was lost.
     assert!((0.06..0.2).contains(&silence), "{silence}");
     // The floor of one path says nothing of two.
     assert!(told.get(Scope::Flow, "f", "completion_over_floor").is_empty());
     assert!(told.get(Scope::Flow, "f", "completion_over_cold_floor").is_empty());
-    // Who is not told goes on when a timer makes it send something.
+    // Without notice it goes on when a timer makes it send something.
     let untold = run("move = { at = \"1 s\", to = \"b\", notice = false }");
     assert!(value(&untold, "silence_after_move") > silence, "{untold:?}");
     let dead = run("stack = \"tcp\"\nrebind = \"800 ms\"");

@@ -1,4 +1,4 @@
-//! What pages carry in themselves: parts of their templates, style sheets and scripts.
+//! Assets inside of pages: parts of their templates, style sheets and scripts.
 
 /// Macros of templates.
 pub(super) const PARTS: &str = include_str!("../../assets/parts.html");

@@ -14,7 +14,7 @@ const MOST_TABLES: usize = 40;
 /// Cells of all these tables together: some megabytes of page.
 const MOST_CELLS: usize = 15_000;
 
-/// Rows of a table of places and choices; what is left out the table says.
+/// Rows of a table of places and choices; the table names those left out.
 const MOST_ROWS: usize = 120;
 
 /// Columns of a table that fit on a page.

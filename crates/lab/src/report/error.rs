@@ -1,4 +1,4 @@
-//! What keeps a report from being written.
+//! Errors of writing a report.
 
 use crate::store::StoreError;
 

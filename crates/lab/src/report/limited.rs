@@ -1,4 +1,4 @@
-//! What a page has room for, and how much more there is: nothing is left out that the page does not name.
+//! Lists limited to the room of a page, with the number of entries left out.
 
 /// The first of what there is.
 pub(super) struct Limited<T> {

@@ -1,4 +1,4 @@
-//! The answer as one page that opens from a file: verdicts, tables, distributions, time plots, and how to reproduce it.
+//! The report as one page that opens from a file: verdicts, tables, distributions, time plots, and how to reproduce it.
 
 mod assets;
 mod collection;

@@ -10,7 +10,7 @@ use super::thin::{self, Detail, Thinned};
 use crate::choices::Grid;
 use crate::results::Results;
 
-/// How many recordings a page has, unless it is told: the others are in files beside it.
+/// How many recordings a page has by default: the others are in files beside it.
 pub const MOST_RECORDINGS: usize = 12;
 
 /// A recording for a page.

@@ -28,7 +28,7 @@ const MOST_LINES: usize = 200;
 /// Notes on flows that are listed.
 const MOST_NOTES: usize = 1_000;
 
-/// Verdicts of a list; what is left out the page says.
+/// Verdicts of a list; the page names those left out.
 const MOST_VERDICTS: usize = 1_000;
 
 pub(super) fn single(results: &Results, recordings: usize) -> Result<String, ReportError> {

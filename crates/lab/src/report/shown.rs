@@ -1,4 +1,4 @@
-//! What a page shows of one set of results, or of two beside each other.
+//! The content of a page, of one set of results or of two beside each other.
 
 use std::collections::BTreeMap;
 

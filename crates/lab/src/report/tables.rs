@@ -1,4 +1,4 @@
-//! Every figure of flows, links and runs as tables.
+//! Tables of every figure of flows, links and runs.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::results::Results;
 use crate::stats::Missing;
 use crate::summary::{self, Cell, Row};
 
-/// Rows of the tables of flows, of links and of runs, of each set; what is left out the table says.
+/// Rows of the tables of flows, of links and of runs, of each set; the table names those left out.
 const MOST_FIGURES: usize = 200;
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! What is varied, and one combination of it.
+//! Axes of what is varied, and points: one combination of their values.
 
 use std::collections::BTreeSet;
 

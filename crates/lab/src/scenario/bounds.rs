@@ -43,8 +43,8 @@ struct Written<'a> {
 /// What is written for each label, and the reasons of labels without a bound.
 type ByLabel<'a> = (Vec<Written<'a>>, Vec<(&'a str, Field<'a>)>);
 
-/// Reads the bounds of an expectation that speaks of the points `selected`, their reasons, and the axis of their labels.
-/// `unit` is that of the bounds, and whether they can be negative; without one they are not read.
+/// Reads the bounds of an expectation that speaks of the points `selected`, their reasons, and the axis of their
+/// labels. `unit` is that of the bounds, and whether they can be negative; without one they are not read.
 pub(super) fn read(
     reader: &Reader<'_>,
     selected: &[(String, String)],
@@ -143,7 +143,7 @@ fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>
     (written, alone)
 }
 
-/// The axis of the labels: the one that `named` says, or else the only one that has all of them. Complains if there is
+/// The axis of the labels: the one that `named` is, or else the only one that has all of them. Complains if there is
 /// no such axis, in `table` where that is not about one label.
 fn axis<'l>(
     written: &[Written<'_>],

@@ -146,7 +146,7 @@ fn judging(field: &Field<'_>) -> Option<Measured> {
     Some(Measured { metric, statistic })
 }
 
-/// Whether a flow can have a metric at some point, as far as its traffic tells.
+/// Whether a flow can have a metric at some point, as far as its traffic shows.
 fn has(points: &[Point], flow: &str, metric: &Metric) -> bool {
     let flows = points.iter().flat_map(|point| &point.world.flows).filter(|it| it.name == flow);
     flows.into_iter().any(|flow| can_have(&flow.traffic, metric))

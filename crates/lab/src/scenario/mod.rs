@@ -102,7 +102,7 @@ pub struct Scenario {
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
     pub points: Vec<Point>,
-    /// What whoever wrote the file should hear, though it can be run.
+    /// Remarks for the author of the file, though it can be run.
     pub remarks: Remarks,
     /// Rivals that are named but that this program does not have.
     pub absent: Vec<String>,
@@ -139,7 +139,7 @@ impl Tier {
     }
 }
 
-/// What whoever wrote a scenario should hear, though it can be run.
+/// A remark for the author of a scenario, though it can be run.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
     /// Combinations that are no points, each with the reason: policies that the controller does not have.

@@ -71,7 +71,7 @@ pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[StackInfo]) -> 
 }
 
 /// Puts a rival in the place of ours. Its recovery is its own, so what was chosen for ours does not apply, and a rival
-/// that cannot be told of a new address moves without notice. Gives the number of flows that are now the rival's.
+/// that cannot be notified of a new address moves without notice. Gives the number of flows that are now the rival's.
 pub(crate) fn replace(world: &mut World, rival: &str, stacks: &[StackInfo]) -> usize {
     let stack = stacks.iter().find(|stack| stack.name == rival);
     let hears = stack.is_some_and(|stack| stack.hears_of_moves);

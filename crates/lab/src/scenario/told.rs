@@ -1,4 +1,4 @@
-//! Values of keys as they name stored results.
+//! Values of keys in the form that is part of the name of a stored result.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};

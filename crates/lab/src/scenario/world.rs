@@ -1,4 +1,4 @@
-//! What one run needs to know about the world, as plain data: paths, flows, and the limits of the run.
+//! The world of one run as plain data: paths, flows, and the limits of the run.
 //!
 //! This is what a scenario file says at one point of its `[vary]`; its serialised form is what names a run's result in
 //! the [store](crate::store).

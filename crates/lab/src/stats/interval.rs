@@ -1,5 +1,5 @@
-//! 95 % intervals of what the values of many runs, one per run, are a sample of: order statistics for quantiles,
-//! Student's t corrected for skewness for means.
+//! 95 % intervals of statistics over runs, with one value per run: order statistics for quantiles, Student's t
+//! corrected for skewness for means.
 //!
 //! Quantiles make no assumption about the distribution. The number of values below the true quantile q of share p is
 //! binomial, so that q lies between the r-th and the s-th smallest value with the probability that a binomial variable

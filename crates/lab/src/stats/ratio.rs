@@ -1,4 +1,4 @@
-//! The ratio of a statistic of one way of doing something to that of another, both measured on the same seeds.
+//! Ratios of a statistic of one choice to that of another, both measured on the same seeds.
 //!
 //! The ratio of the means is not the mean of the ratios. Of two ways that draw from one and the same distribution the
 //! mean of the ratios is above 1 (Jensen's inequality), and their 90th percentile far above 1, whichever of the two is

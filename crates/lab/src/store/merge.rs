@@ -33,7 +33,7 @@ impl Store {
         Ok(plan.manifest)
     }
 
-    /// Carries a plan out. `seen` is told of every run that has a record: number of the point, seed and record.
+    /// Carries a plan out. `seen` receives every run that has a record: number of the point, seed and record.
     pub(crate) fn take_over(
         &self,
         plan: &Plan<'_>,

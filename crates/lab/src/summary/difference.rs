@@ -1,4 +1,4 @@
-//! How points, and whole sets of results, differ on the same seeds.
+//! Differences of points, and of whole sets of results, on the same seeds.
 
 use std::collections::BTreeMap;
 
@@ -39,12 +39,12 @@ pub(super) fn pairs_by_seed(
     of(first).into_iter().filter_map(|(seed, first)| Some((seed, (first, *seconds.get(&seed)?)))).collect()
 }
 
-/// Whether there is something to tell: not if both sides have nothing but zeros.
+/// Whether there is something to report: not if both sides have nothing but zeros.
 fn tells(pairs: &[(f64, f64)]) -> bool {
     pairs.iter().any(|(first, second)| *first != 0.0 || *second != 0.0)
 }
 
-/// Medians of runs compared seed by seed; none if there is nothing to tell.
+/// Medians of runs compared seed by seed; none if there is nothing to report.
 fn paired(first: (&Scenario, Place<'_>), second: (&Scenario, Place<'_>), metric: &Metric) -> Option<Paired> {
     let (pairs, tolerance, _) = on_same_seeds(first, second, metric, Statistic::MEDIAN);
     stats::paired(&pairs, tolerance).filter(|_| tells(&pairs))

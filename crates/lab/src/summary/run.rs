@@ -1,6 +1,6 @@
 //! A run as statistics need it: a hundredth of what its record takes, so that hundreds of thousands fit into memory.
 //!
-//! Nearly all that a record says in words is what the records of other runs say. What runs have in common, the names
+//! Nearly all text of a record is that of the records of other runs. What runs have in common, the names
 //! of their parts and which metrics each part has, is kept once, as a [`Layout`]; a run has a row of numbers. A value
 //! of zero, such as the count of what did not happen, takes a bit.
 

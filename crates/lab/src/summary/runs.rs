@@ -1,4 +1,4 @@
-//! All runs of a scenario, and what is true of all of them at once.
+//! All runs of a scenario, and properties of all of them together.
 
 use core::ops::Deref;
 use std::collections::{BTreeMap, BTreeSet};

@@ -27,7 +27,7 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// The values at a point, and what the scenario tells about them.
+    /// The values at a point, and what the scenario states about them.
     pub fn new(scenario: &Scenario, runs: &Runs, point: usize, subject: &str, metric: &'a Metric) -> Sample<'a> {
         let by_seed = values(runs, point, subject, metric);
         let logs = by_seed

@@ -1,4 +1,4 @@
-//! Expectations judged: what was found, how sure it is, and what became of them.
+//! Verdicts of expectations, with their estimates and intervals.
 
 use serde::Serialize;
 

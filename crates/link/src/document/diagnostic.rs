@@ -1,4 +1,4 @@
-//! What is wrong with a document: where it is, which key, and what would be accepted instead.
+//! Diagnostics of a document: line, key, and the accepted values.
 
 use core::fmt;
 use core::ops::Range;

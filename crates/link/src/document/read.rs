@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of `key` under the name that it had before, if it is there. That is noted, so that whoever has the
-    /// file read hears of the new name.
+    /// file read gets the new name.
     pub fn former(&self, former: &'static str, key: &'static str) -> Option<Field<'a>> {
         let entry = self.entries.iter().find(|entry| entry.key == former)?;
         let field = self.get(former)?;
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Notes that the table as a whole is wrong. The message says why, and what would be accepted.
+    /// Notes that the table as a whole is wrong. The message states why, and what would be accepted.
     pub fn complain(&self, message: impl fmt::Display) {
         self.source.complain(&self.span, &self.path, message);
     }
@@ -122,7 +122,7 @@ fn inside(path: &str, key: &str) -> String {
 }
 
 impl<'a> Field<'a> {
-    /// Notes that it is wrong. The message says why, and what would be accepted.
+    /// Notes that it is wrong. The message states why, and what would be accepted.
     pub fn complain(&self, message: impl fmt::Display) {
         self.source.complain(&self.node.span, &self.path, message);
     }
@@ -132,7 +132,7 @@ impl<'a> Field<'a> {
         self.source.line(self.node.span.start)
     }
 
-    /// A string; `expected` says which.
+    /// A string; `expected` names the accepted ones.
     pub fn text(&self, expected: &str) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) => Some(text),
@@ -143,7 +143,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A table; `expected` says what it looks like.
+    /// A table; `expected` describes it.
     pub fn table(&self, expected: &str) -> Option<Reader<'a>> {
         match &self.node.value {
             Value::Table(entries) => Some(Reader {

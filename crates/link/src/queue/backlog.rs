@@ -1,4 +1,4 @@
-//! What waits in a queue, and how much may: the parts that disciplines share.
+//! The backlog of a queue and its limit: the parts that disciplines share.
 
 use std::collections::VecDeque;
 

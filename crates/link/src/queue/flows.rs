@@ -1,4 +1,4 @@
-//! Which queue a flow belongs to, for disciplines that keep flows apart.
+//! Assignment of flows to queues, for disciplines that keep flows apart.
 
 use crate::Dice;
 

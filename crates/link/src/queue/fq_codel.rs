@@ -99,7 +99,7 @@ struct Managed<P> {
     rounds: Rounds,
     states: Vec<State>,
     control: Control,
-    /// Whether CoDel tests the bytes of all flows and learns of overflows.
+    /// Whether CoDel tests the bytes of all flows and is notified of overflows.
     is_linux: bool,
     hash: FlowHash,
     room: Room,

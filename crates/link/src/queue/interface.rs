@@ -1,4 +1,5 @@
-//! What a queue discipline is: to a link a [`Queue`], to descriptions a [`Kind`] with parameters that builds one.
+//! The interface of queue disciplines: to a link a [`Queue`], to descriptions a [`Kind`] with parameters that builds
+//! one.
 
 use core::fmt::Debug;
 
@@ -45,7 +46,7 @@ pub trait Queue<P>: Debug + Send {
     }
 
     /// Hands out the next packet to serialize. Packets discarded on the way go into `dropped`. A queue that holds
-    /// packets back gives none although some wait, and says in [`next_event`](Self::next_event) when to ask again.
+    /// packets back gives none although some wait, and returns in [`next_event`](Self::next_event) when to ask again.
     fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>>;
 
     /// When a queue whose packets are all held back has one to hand out, later than the last call; none if it never
@@ -59,7 +60,7 @@ pub trait Queue<P>: Debug + Send {
         let _ = rate;
     }
 
-    /// Tells its state in numbers by name, for records: a probability, a count, what it predicts. Units are in the
+    /// Reports its state in numbers by name, for records: a probability, a count, what it predicts. Units are in the
     /// names.
     fn signals(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         let _ = tell;
@@ -114,14 +115,14 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
     /// What it does and its parameters with units and defaults, for `thalweg lab list --keys`.
     const DOC: &'static str;
 
-    /// Reads the parameters in `aqm = { name = "NAME", … }`; none unless it says otherwise.
+    /// Reads the parameters in `aqm = { name = "NAME", … }`; none by default.
     fn read(table: &dyn Table) -> Option<Self> {
         let _ = table;
         Some(Self::default())
     }
 
-    /// How much may wait where a description does not say, on a link of this rate (none if it is not known yet): what
-    /// the discipline's specification or its implementation in Linux begins with. [`DOC`](Self::DOC) says it.
+    /// How much may wait where a description does not state it, on a link of this rate (none if it is not known yet):
+    /// what the discipline's specification or its implementation in Linux begins with. [`DOC`](Self::DOC) says it.
     fn limit(&self, rate: Option<Rate>) -> QueueLimit;
 
     /// What its queue has to have room for on a link of this rate; none if it acts at its limit, or whatever it is.

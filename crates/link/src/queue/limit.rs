@@ -1,4 +1,4 @@
-//! How much may wait in a queue.
+//! The limit of a queue.
 
 use core::fmt;
 use core::str::FromStr;

@@ -81,7 +81,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// How much may wait where a description does not say: see [`Kind::limit`].
+            /// How much may wait where a description does not state it: see [`Kind::limit`].
             pub fn limit(&self, rate: Option<Rate>) -> QueueLimit {
                 match self {
                     $(Discipline::$kind(kind) => kind.limit(rate),)+

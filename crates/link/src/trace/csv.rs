@@ -31,12 +31,13 @@ pub struct CsvTrace {
 }
 
 impl CsvTrace {
-    /// Reads a table: `t_ms,rate_bps[,delay_ms[,loss]]` per line, numbers with decimals where the unit allows them. A header, empty
-    /// lines and lines that start with `#` are skipped. With `repeat`, the last line only says when the trace starts
-    /// again.
+    /// Reads a table: `t_ms,rate_bps[,delay_ms[,loss]]` per line, numbers with decimals where the unit allows them. A
+    /// header, empty lines and lines that start with `#` are skipped. With `repeat`, the last line only says when the
+    /// trace starts again.
     ///
     /// # Errors
-    /// When a line has another form, times do not increase from zero, or nothing (with `repeat`: only one line) is there.
+    /// When a line has another form, times do not increase from zero, or nothing (with `repeat`: only one line) is
+    /// there.
     pub fn parse(text: &str, repeat: bool) -> Result<Self, TraceError> {
         let mut points: Vec<TracePoint> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {

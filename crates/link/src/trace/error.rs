@@ -1,4 +1,4 @@
-//! Why a trace could not be read.
+//! Errors of reading a trace.
 
 /// Why a trace could not be read. The message names the line and says what would be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

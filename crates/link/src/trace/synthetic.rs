@@ -7,9 +7,9 @@ use crate::{Dice, Probability, Windows};
 
 /// A mobile (LTE-like) link: delivery opportunities come at random at a rate that wanders.
 ///
-/// The logarithm of the rate is a random walk that is pulled back to its mean, so that the rate stays positive, doubles and halves
-/// within seconds, and fades now and then; within a millisecond opportunities are Poisson. That is the model by which
-/// Sprout (Winstein, NSDI 2013) describes measured cellular links, with a mean added.
+/// The logarithm of the rate is a random walk that is pulled back to its mean, so that the rate stays positive, doubles
+/// and halves within seconds, and fades now and then; within a millisecond opportunities are Poisson. That is the model
+/// by which Sprout (Winstein, NSDI 2013) describes measured cellular links, with a mean added.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Lte {
     /// The rate about which it wanders.

@@ -1,4 +1,4 @@
-//! When packets arrived, for the timestamps of the next ACK (draft-ietf-quic-receive-ts-02).
+//! Times of arrival, for the timestamps of the next ACK (draft-ietf-quic-receive-ts-02).
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::frame::Timestamp;
 /// most packets they fit.
 const MOST: usize = 128;
 
-/// The arrivals that no ACK has told of yet. Each is told once: an ACK that is lost takes its timestamps along.
+/// The arrivals that no ACK has reported yet. Each is reported once: an ACK that is lost takes its timestamps along.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// How many go into one ACK; with 0 nothing is recorded.
@@ -46,7 +46,7 @@ impl Arrivals {
         self.recent.push_back(Timestamp { number, units });
     }
 
-    /// Whether there is anything to tell.
+    /// Whether there is anything to report.
     pub(super) fn is_empty(&self) -> bool {
         self.recent.is_empty()
     }
@@ -56,12 +56,12 @@ impl Arrivals {
         self.most
     }
 
-    /// What to tell, newest first.
+    /// What to report, newest first.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = Timestamp> + Clone + '_ {
         self.recent.iter().rev().copied()
     }
 
-    /// An ACK was written: what it had no room for is told by none.
+    /// An ACK was written: what it had no room for is reported by none.
     pub(super) fn clear(&mut self) {
         self.recent.clear();
     }

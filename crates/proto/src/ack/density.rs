@@ -1,5 +1,5 @@
-//! How many packets an ACK covers as long as the peer has not asked for anything: by what arrives in a round trip, and
-//! by what is missing.
+//! The density of ACKs as long as the peer has not asked for anything: packets per ACK, by what arrives in a round trip
+//! and by what is missing.
 
 use std::ops::Range;
 use std::time::Duration;

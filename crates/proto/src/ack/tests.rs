@@ -49,7 +49,8 @@ fn receive(t: &mut AckTracker, now: Instant, number: u64) -> bool {
     due
 }
 
-/// A tracker that has left the dense phase, with `per_rtt` packets arriving in each round trip of 100 ms; returns the next number.
+/// A tracker that has left the dense phase, with `per_rtt` packets arriving in each round trip of 100 ms; returns the
+/// next number.
 fn thinned(per_rtt: u64) -> (AckTracker, u64, Instant) {
     let mut t = tracker();
     t.set_rtt(100 * MS);
@@ -217,7 +218,7 @@ fn a_late_packet_is_reported_until_an_ack_surely_told_of_it() {
         t.on_packet(at(0), number, Ecn::NotEct, true);
     }
     assert_eq!(ranges(&mut t, at(0)), [6..=6, 0..=2]);
-    // 4 arrives when an ACK with largest 6 is on its way, which does not tell of it.
+    // 4 arrives when an ACK with largest 6 is on its way, which does not acknowledge it.
     t.on_packet(at(1), 4, Ecn::NotEct, true);
     t.on_ack_acked(Reported { from: 0, largest: 6 });
     assert_eq!(ranges(&mut t, at(1)), [6..=6, 4..=4]);
@@ -358,7 +359,7 @@ proptest! {
             let Some(reported) = t.write(at(10_000), &mut buf, 1200) else { break };
             let Some(Ok(Frame::Ack(ack))) = FrameIter::new(&buf).next() else { panic!() };
             told.extend(ack.ranges().flatten());
-            // The peer's next packet has to be told too, and makes the acknowledgment of this ACK newer than late
+            // The peer's next packet has to be reported too, and makes the acknowledgment of this ACK newer than late
             // arrivals.
             let next = received.last().unwrap() + 2;
             received.insert(next);
@@ -473,7 +474,7 @@ fn thinned_by(policy: AckPolicy) -> (AckTracker, u64) {
 fn missing_packets_make_acks_dense_for_a_while() {
     for (policy, expected) in [(AckPolicy::UntilLoss, 400), (AckPolicy::Thinned, 80), (AckPolicy::EverySecond, 400)] {
         let (mut t, from) = thinned_by(policy);
-        // What is missing tells only when it is late no more.
+        // What is missing matters only when it is late no more.
         let (_, from) = receive_all_but(&mut t, from, 400, &[from + 10, from + 30, from + 50]);
         let (due, from) = receive_all_but(&mut t, from, 800, &[]);
         assert!(due.abs_diff(expected) <= 1, "{policy}: {due}");

@@ -2,7 +2,7 @@
 //!
 //! Recovery says what it wants ([`ack_rate`](thalweg_recovery::ack_rate)). A request leaves with data when it differs
 //! noticeably from the one before, and not before that one was acknowledged or lost: at most one per round trip.
-//! Recovery hears what the peer may be doing at any time: the larger of what is in force and what is in flight.
+//! Recovery gets what the peer may be doing at any time: the larger of what is in force and what is in flight.
 
 use std::time::Duration;
 

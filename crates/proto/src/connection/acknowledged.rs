@@ -1,4 +1,4 @@
-//! What follows when recovery says that packets were acknowledged or lost.
+//! Consequences of packets that recovery reports as acknowledged or lost.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ impl Connection {
         space: SpaceId,
         ack: &frame::Ack<'_>,
     ) -> Result<(), TransportError> {
-        // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
+        // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section
+        // 13.2.1).
         let delay = match space {
             SpaceId::Data(_) => ack.delay(self.handshake.peer_params.ack_delay_exponent),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
@@ -91,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Tells everybody what was acknowledged and what was lost.
+    /// Reports to all parts what was acknowledged and what was lost.
     pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<Box<SentFrames>>) {
         // Room for the packets of a burst is given back when recovery gives back its own.
         self.spaces.spare.limit(self.recovery.capacity(SpaceId::DATA));

@@ -1,4 +1,4 @@
-//! What an application can change about a connection in use.
+//! Settings that an application can change on a connection in use.
 
 use thalweg_recovery::{Policies, SwitchError};
 use thalweg_units::{Instant, Rate};

@@ -1,4 +1,5 @@
-//! How a connection begins: a client's, a server's, and a server's begun anew with a configuration for one client.
+//! The beginning of a connection: a client's, a server's, and a server's begun anew with a configuration for one
+//! client.
 
 use std::{
     net::{IpAddr, SocketAddr},

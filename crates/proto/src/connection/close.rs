@@ -1,4 +1,4 @@
-//! How a connection ends: errors, the application's close, the peer's, and silence (RFC 9000 section 10).
+//! The end of a connection: errors, the application's close, the peer's, and silence (RFC 9000 section 10).
 
 use bytes::Bytes;
 use thalweg_recovery::SpaceId;
@@ -63,7 +63,7 @@ impl Connection {
         self.reports.observe_state(now, ConnectionState::Draining);
     }
 
-    /// Tells the application, once.
+    /// Notifies the application, once.
     fn end(&mut self, now: Instant, error: ConnectionError) {
         if self.lifecycle.error.is_none() {
             self.lifecycle.error = Some(error.clone());

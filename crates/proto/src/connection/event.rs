@@ -1,4 +1,4 @@
-//! What a connection tells the application, and the endpoint that routes its datagrams.
+//! Events of a connection, for the application and for the endpoint that routes its datagrams.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -59,7 +59,7 @@ pub enum PathEvent {
         /// Silence so far.
         silence: Duration,
     },
-    /// The peer was heard again after a suspension.
+    /// Packets of the peer arrived again after a suspension.
     Resumed {
         /// How long the silence lasted.
         silence: Duration,

@@ -1,4 +1,4 @@
-//! What each received frame does to the connection (RFC 9000 section 19).
+//! Processing of received frames (RFC 9000 section 19).
 
 use bytes::Bytes;
 use thalweg_recovery::SpaceId;

@@ -1,4 +1,4 @@
-//! Silence: the idle timer (RFC 9000 section 10.1), the keep-alive, and the questions to a peer that owes something.
+//! The idle timer (RFC 9000 section 10.1), the keep-alive, and PINGs to a peer that owes a response.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct IdleTimers {
     quiet_since: Instant,
     /// PINGs sent because of the silence since the peer last sent anything but acknowledgments.
     asked: u32,
-    /// Since when nothing is heard, if a suspension was reported.
+    /// Since when nothing arrives, if a suspension was reported.
     pub(super) suspended: Option<Instant>,
     /// Client, before the first answer: the connect timeout and when it ends.
     connect: Option<(Duration, Instant)>,

@@ -1,4 +1,4 @@
-//! Where a connection stands between its first and its last datagram: closing, draining, closed (RFC 9000 section
+//! The lifecycle of a connection between its first and its last datagram: closing, draining, closed (RFC 9000 section
 //! 10.2).
 
 use bytes::Bytes;

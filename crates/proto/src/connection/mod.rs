@@ -3,7 +3,7 @@
 //! [`Connection`] is the facade over its parts, which know nothing of it: `handshake` (TLS session, keys, versions,
 //! tokens, Retry, 0-RTT), `spaces` (packet numbers, acknowledgments, CRYPTO), `paths` (address pairs, validation,
 //! migration, the scheduler), `repeat` (what may leave twice), `ack_frequency` (how often to be acknowledged),
-//! `lifecycle` and `idle`, `reports` (what it tells). A part takes what it needs of the others as arguments.
+//! `lifecycle` and `idle`, `reports` (its events). A part takes what it needs of the others as arguments.
 //!
 //! The ways through it are methods, a file each: `begin`, `receive` (datagram to frames), `frames` (what each frame
 //! does), `tls`, `acknowledged` (what acknowledgment and loss do), `transmit` (which datagrams leave), `write` (what is
@@ -163,13 +163,13 @@ impl Connection {
         self.paths.active().local
     }
 
-    /// What the peer told about itself.
+    /// The peer's transport parameters.
     pub fn peer_transport_parameters(&self) -> &TransportParameters {
         &self.handshake.peer_params
     }
 
-    /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and in
-    /// qlog.
+    /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and
+    /// in qlog.
     pub fn original_destination_cid(&self) -> ConnectionId {
         self.handshake.ids.original_dcid
     }

@@ -55,7 +55,8 @@ type Stage = (bool, bool, bool, bool);
 impl Connection {
     /// Takes a datagram that the endpoint has found to be this connection's. It is decrypted in place.
     ///
-    /// Call it for each datagram of a batch and only then ask for transmissions: the whole batch gets one acknowledgement.
+    /// Call it for each datagram of a batch and only then ask for transmissions: the whole batch gets one
+    /// acknowledgement.
     pub fn handle_datagram(&mut self, now: Instant, meta: &DatagramMeta, datagram: &mut [u8]) {
         match self.lifecycle.phase {
             Phase::Open => {}

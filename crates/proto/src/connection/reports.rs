@@ -1,4 +1,4 @@
-//! What a connection reports: events to the application and to the endpoint, figures, and everything to an observer.
+//! Reports of a connection: events to the application and to the endpoint, figures, and everything to an observer.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What a sent packet carried, so that it can be forgotten when acknowledged and sent again when lost.
+//! Records of sent packets, by which their content is forgotten when acknowledged and sent again when lost.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Time: when the connection wants to be called, and what is due then.
+//! The timers of a connection: its next deadline, and the work that is due then.
 
 use thalweg_recovery::{SpaceId, Timeout};
 use thalweg_units::Instant;

@@ -1,4 +1,4 @@
-//! Which datagrams leave: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
+//! Outgoing datagrams: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
 
 use bytes::Bytes;
 use thalweg_recovery::{Budget, Ecn, PathId, SpaceId};
@@ -176,8 +176,8 @@ impl Connection {
         most.is_some() && self.recovery.path(path).and_then(thalweg_recovery::Path::pacing_rate) == most
     }
 
-    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram of their own on the path they are about. They do not wait for the
-    /// window: until the path is known to work, nothing else can free it.
+    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram of their own on the path they are about. They do not wait for
+    /// the window: until the path is known to work, nothing else can free it.
     fn transmit_probing(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !self.keys.has(SpaceId::DATA) {
             return None;

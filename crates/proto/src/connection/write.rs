@@ -1,4 +1,4 @@
-//! What is in a datagram: which spaces speak, what goes first, coalescing, padding (RFC 9000 sections 12 to 14).
+//! The content of a datagram: the order of spaces and frames, coalescing, padding (RFC 9000 sections 12 to 14).
 
 use smallvec::SmallVec;
 use thalweg_recovery::{Ecn, Sent, SpaceId};

@@ -70,8 +70,8 @@ pub enum ConfigError {
 
 /// Builds rustls configurations fit for QUIC: TLS 1.3 only, resumption and 0-RTT on.
 ///
-/// 0-RTT data can be replayed by an attacker (RFC 9001 section 9.2). A server accepts each remembered session once, so a
-/// replay within one server process is refused; the application decides what it does early all the same.
+/// 0-RTT data can be replayed by an attacker (RFC 9001 section 9.2). A server accepts each remembered session once, so
+/// a replay within one server process is refused; the application decides what it does early all the same.
 #[derive(Clone)]
 pub struct TlsOptions {
     alpn: Vec<Vec<u8>>,
@@ -112,7 +112,8 @@ impl TlsOptions {
         self
     }
 
-    /// Appends the secrets of every connection to the file that the environment variable `SSLKEYLOGFILE` names, for Wireshark and the like.
+    /// Appends the secrets of every connection to the file that the environment variable `SSLKEYLOGFILE` names, for
+    /// Wireshark and the like.
     pub fn key_log(mut self, on: bool) -> Self {
         self.key_log = on;
         self
@@ -207,7 +208,8 @@ impl TlsOptions {
 
     fn finish_server(&self, mut config: ServerConfig) -> ServerConfig {
         config.alpn_protocols = self.alpn.clone();
-        // Sessions are remembered here rather than sealed into tickets: only so can each be used once, which is rustls's condition for 0-RTT.
+        // Sessions are remembered here rather than sealed into tickets: only so can each be used once, which is
+        // rustls's condition for 0-RTT.
         if self.resumption {
             config.session_storage = ServerSessionMemoryCache::new(SERVER_SESSIONS);
             config.max_early_data_size = if self.early_data { u32::MAX } else { 0 };

@@ -1,4 +1,5 @@
-//! Packet and header keys straight from a traffic secret (RFC 9001 section 5.1), for the version a session was switched to.
+//! Packet and header keys straight from a traffic secret (RFC 9001 section 5.1), for the version a session was switched
+//! to.
 //!
 //! rustls derives keys itself, but only for the version it was started with; a client whose server chooses another,
 //! compatible version (RFC 9368 section 2.3) needs them for that one.

@@ -32,7 +32,8 @@ use super::{ClientCrypto, DirectionKeys, ExportError, KeyChange, PacketKeys, Ser
 use crate::error::TransportError;
 use crate::version::Version;
 
-/// The certificate of the lab's servers, for localhost, 127.0.0.1 and ::1, valid from 2020 to 2119. Its key is public: trust it nowhere else.
+/// The certificate of the lab's servers, for localhost, 127.0.0.1 and ::1, valid from 2020 to 2119. Its key is public:
+/// trust it nowhere else.
 pub const TEST_CERTIFICATE_PEM: &[u8] = include_bytes!("../../testdata/test-cert.pem");
 
 /// The Ed25519 private key of [`TEST_CERTIFICATE_PEM`].
@@ -55,7 +56,8 @@ pub fn test_roots() -> RootCertStore {
     roots
 }
 
-/// A generator for one named purpose: the same `seed`, `name` and `index` give the same stream, any others an independent one.
+/// A generator for one named purpose: the same `seed`, `name` and `index` give the same stream, any others an
+/// independent one.
 pub fn named_generator(seed: &[u8; 32], name: &str, index: u64) -> ChaCha20Rng {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(seed);
@@ -157,9 +159,11 @@ impl TimeProvider for FixedTime {
     }
 }
 
-/// A provider whose chance comes from the session that is running, with one suite so that sizes never differ: TLS13_AES_128_GCM_SHA256.
+/// A provider whose chance comes from the session that is running, with one suite so that sizes never differ:
+/// TLS13_AES_128_GCM_SHA256.
 ///
-/// Only for sessions of [`DeterministicClient`] and [`DeterministicServer`]; elsewhere every handshake fails for want of randomness.
+/// Only for sessions of [`DeterministicClient`] and [`DeterministicServer`]; elsewhere every handshake fails for want
+/// of randomness.
 pub fn provider() -> CryptoProvider {
     CryptoProvider { kx_groups: vec![&SeededX25519], secure_random: &SeededRandom, ..Ciphers::Aes128.provider() }
 }
@@ -184,7 +188,7 @@ impl DeterministicClient {
         Self::with_key_log(seed, alpn, date, Arc::new(NoKeyLog {}))
     }
 
-    /// The same, and every session tells `log` its secrets, so that a capture of its packets can be decrypted.
+    /// The same, and every session passes its secrets to `log`, so that a capture of its packets can be decrypted.
     ///
     /// # Errors
     /// None expected, as for [`new`](Self::new).
@@ -225,7 +229,7 @@ impl DeterministicServer {
         Self::with_key_log(seed, alpn, date, Arc::new(NoKeyLog {}))
     }
 
-    /// The same, and every session tells `log` its secrets, so that a capture of its packets can be decrypted.
+    /// The same, and every session passes its secrets to `log`, so that a capture of its packets can be decrypted.
     ///
     /// # Errors
     /// None expected, as for [`new`](Self::new).

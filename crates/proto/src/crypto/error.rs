@@ -1,4 +1,4 @@
-//! What can go wrong at the crypto seam, whoever implements it.
+//! Errors of the crypto interface, whoever implements it.
 
 use crate::version::Version;
 

@@ -1,7 +1,8 @@
 //! A look into a ClientHello before TLS has seen it: the transport parameters, by which a server chooses the version.
 //!
 //! A server that may answer in another, compatible version (RFC 9368 section 2.3) must know the client's
-//! `version_information` before it starts its session, because the session's own transport parameters name the version chosen.
+//! `version_information` before it starts its session, because the session's own transport parameters name the version
+//! chosen.
 
 /// The extension type of QUIC transport parameters (RFC 9001 section 8.2).
 const QUIC_TRANSPORT_PARAMETERS: u16 = 0x39;
@@ -16,7 +17,8 @@ pub enum Hello<'a> {
     Incomplete,
     /// A whole ClientHello with these encoded transport parameters.
     Parameters(&'a [u8]),
-    /// No ClientHello, a malformed one, or one without transport parameters. Give it to a session all the same: TLS knows the right alert.
+    /// No ClientHello, a malformed one, or one without transport parameters. Give it to a session all the same: TLS
+    /// knows the right alert.
     Unusable,
 }
 

@@ -1,10 +1,11 @@
-//! What rustls tells and asks its surroundings while a session runs, made to depend on that session's QUIC version.
+//! Hooks into a rustls session (key log, session and ticket stores), made to depend on that session's QUIC version.
 //!
-//! - Traffic secrets: told to the key log, from where a session that was switched to another version takes them.
-//! - Remembered sessions: those of one version must not be resumed in another (RFC 9369 section 5), nor those of a server
-//!   with other limits: 0-RTT data would be sent within limits that no longer hold (RFC 9000 section 7.4.1).
+//! - Traffic secrets: passed to the key log, from where a session that was switched to another version takes them.
+//! - Remembered sessions: those of one version must not be resumed in another (RFC 9369 section 5), nor those of a
+//!   server with other limits: 0-RTT data would be sent within limits that no longer hold (RFC 9000 section 7.4.1).
 //!
-//! rustls calls back without saying which session it runs, so a session leaves word in a thread-local before it lets rustls run.
+//! rustls calls back without saying which session it runs, so a session leaves word in a thread-local before it lets
+//! rustls run.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ thread_local! {
     };
 }
 
-/// Lets rustls run for a session with this bond, and adds the traffic secrets that come up to `captured` if there is one.
+/// Lets rustls run for a session with this bond, and adds the traffic secrets that come up to `captured` if there is
+/// one.
 pub(super) fn run<R>(bond: Bond, captured: Option<&mut Captured>, f: impl FnOnce() -> R) -> R {
     let before = captured.as_ref().map(|captured| **captured);
     RUNNING.set(Running { bond, captured: before });

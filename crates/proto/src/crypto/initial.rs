@@ -1,4 +1,5 @@
-//! What is protected before TLS has any secret: Initial packets (RFC 9001 section 5.2) and Retry packets (section 5.8), for versions 1 and 2 (RFC 9369 section 3.3).
+//! Protection before TLS has any secret: Initial packets (RFC 9001 section 5.2) and Retry packets (section 5.8), for
+//! versions 1 and 2 (RFC 9369 section 3.3).
 
 use ::ring::aead;
 use ::rustls::quic;
@@ -9,7 +10,8 @@ use super::tls_keys::tls_version;
 use crate::Side;
 use crate::version::Version;
 
-/// The suite of Initial packets: AEAD_AES_128_GCM with SHA-256, whatever the handshake chooses later (RFC 9001 section 5.2).
+/// The suite of Initial packets: AEAD_AES_128_GCM with SHA-256, whatever the handshake chooses later (RFC 9001 section
+/// 5.2).
 fn suite() -> quic::Suite {
     ::rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256
         .tls13()
@@ -19,7 +21,8 @@ fn suite() -> quic::Suite {
 
 /// The Initial keys, from the client's first destination connection ID. `side` is ours.
 ///
-/// A version without keys of its own gets version 1's: whoever speaks neither 1 nor 2 is answered with Version Negotiation, before keys matter.
+/// A version without keys of its own gets version 1's: whoever speaks neither 1 nor 2 is answered with Version
+/// Negotiation, before keys matter.
 pub fn keys(version: Version, dcid: &[u8], side: Side) -> Keys {
     let side = match side {
         Side::Client => ::rustls::Side::Client,
@@ -28,7 +31,8 @@ pub fn keys(version: Version, dcid: &[u8], side: Side) -> Keys {
     suite().keys(dcid, side, tls_version(version).unwrap_or(quic::Version::V1)).into()
 }
 
-/// The integrity tag of a Retry packet that answers `odcid`; `retry_without_tag` is everything from the first byte to the end of the token.
+/// The integrity tag of a Retry packet that answers `odcid`; `retry_without_tag` is everything from the first byte to
+/// the end of the token.
 pub fn retry_tag(version: Version, odcid: &[u8], retry_without_tag: &[u8]) -> [u8; TAG_LEN] {
     // The Retry pseudo-packet: the original destination connection ID with its length, then the packet.
     let mut pseudo: SmallVec<[u8; 256]> = SmallVec::new();

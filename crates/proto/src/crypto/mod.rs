@@ -1,8 +1,10 @@
-//! The crypto seam: what the connection asks of TLS and of packet protection (RFC 9001), with rustls, null and seeded implementations.
+//! The crypto interface between the connection, TLS and packet protection (RFC 9001), with rustls, null and seeded
+//! implementations.
 //!
 //! The connection owns packets, numbers and timing; behind these traits live secrets. Three implementations exist:
 //! - [`rustls`]: what goes on the wire, and into the lab by default;
-//! - [`null`]: the real handshake, but packets carry a checksum instead of being encrypted; sizes are identical (for large sweeps);
+//! - [`null`]: the real handshake, but packets carry a checksum instead of being encrypted; sizes are identical (for
+//!   large sweeps);
 //! - [`deterministic`]: rustls with seeded chance and a fixed clock, so that the same seed gives the same bytes.
 
 pub mod config;

@@ -223,7 +223,8 @@ fn little_endian(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Folds `data` into the two lanes, 16 bytes at a time; a short rest counts as if followed by zeros (lengths are part of the key).
+/// Folds `data` into the two lanes, 16 bytes at a time; a short rest counts as if followed by zeros (lengths are part
+/// of the key).
 #[inline]
 fn absorb(state: &mut [u64; 2], data: &[u8]) {
     let mut chunks = data.chunks_exact(16);

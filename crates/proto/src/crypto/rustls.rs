@@ -193,8 +193,8 @@ pub struct RustlsClient {
 impl RustlsClient {
     /// Uses `config`, which must allow TLS 1.3. See [`client_config`].
     ///
-    /// A session of one QUIC version must not be resumed in another (RFC 9369 section 5): the session store of [`TlsOptions`] sees to
-    /// that. With a store of another make, speak one version only.
+    /// A session of one QUIC version must not be resumed in another (RFC 9369 section 5): the session store of
+    /// [`TlsOptions`] sees to that. With a store of another make, speak one version only.
     pub fn new(config: Arc<ClientConfig>) -> Self {
         let mut tapped = (*config).clone();
         tapped.key_log = Arc::new(hooks::Tap(tapped.key_log));
@@ -235,7 +235,8 @@ pub struct RustlsServer {
 }
 
 impl RustlsServer {
-    /// Uses `config`, which must allow TLS 1.3 and has a `max_early_data_size` of 0 or `u32::MAX` (RFC 9001 section 4.6.1). See [`server_config`].
+    /// Uses `config`, which must allow TLS 1.3 and has a `max_early_data_size` of 0 or `u32::MAX` (RFC 9001 section
+    /// 4.6.1). See [`server_config`].
     pub fn new(config: Arc<ServerConfig>) -> Self {
         let mut apart = (*config).clone();
         apart.session_storage = Arc::new(hooks::ServerSessions(apart.session_storage));
@@ -360,7 +361,7 @@ mod tests {
         assert!(!fits(&*client.local.packet, &*server.remote.packet));
     }
 
-    /// A pair whose client starts in `first` and whose server in `chosen`, the client being told in time.
+    /// A pair whose client starts in `first` and whose server in `chosen`, the client being notified in time.
     fn switched_pair(client: &RustlsClient, server: &RustlsServer, first: Version, chosen: Version) -> Pair {
         let mut pair = Pair::start_in(client, server, first, chosen, "localhost");
         assert!(pair.client.session.switch_version(chosen));

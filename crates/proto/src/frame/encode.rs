@@ -199,8 +199,8 @@ fn fit(space: usize, available: usize) -> Option<usize> {
 /// Appends an ACK frame, or ACK_ECN if there are `ecn` counts, of at most `max_len` bytes. Of `ranges` (half-open,
 /// descending, disjoint, not adjacent) the highest that fit are written.
 ///
-/// `raw_delay` is the delay in microseconds shifted right by our ack_delay_exponent. Returns the number of ranges written;
-/// `None`, and nothing written, if there are no ranges or not even one fits.
+/// `raw_delay` is the delay in microseconds shifted right by our ack_delay_exponent. Returns the number of ranges
+/// written; `None`, and nothing written, if there are no ranges or not even one fits.
 pub fn encode_ack(
     out: &mut Vec<u8>,
     max_len: usize,

@@ -365,8 +365,8 @@ fn frames_before_the_error_are_yielded_and_none_after_it() {
 
 // ---- rules ----------------------------------------------------------------------------------------------------------
 
-/// One frame of each type, with where RFC 9000 tables 3 and section 12.5 allow it, in the letters of the table; then "A" if
-/// ack-eliciting, "P" if probing.
+/// One frame of each type, with where RFC 9000 tables 3 and section 12.5 allow it, in the letters of the table; then
+/// "A" if ack-eliciting, "P" if probing.
 fn catalogue() -> Vec<(Frame<'static>, &'static str, bool, bool)> {
     const BARE_ACK: Ack<'static> = Ack { largest: 0, raw_delay: 0, ecn: None, times: None, further: 0, fields: &[0] };
     let new_cid = NewConnectionId {

@@ -11,7 +11,7 @@ use super::{
 impl Streams {
     /// Opens a stream. `None` if the peer's limit is reached: wait for [`StreamEvent::Available`].
     ///
-    /// The peer learns of it by its first frame: a stream that is never written to does not exist for the peer.
+    /// It reaches the peer with its first frame: a stream that is never written to does not exist for the peer.
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
         let local = &mut self.local[dir.index()];
         if local.next >= local.max {
@@ -104,7 +104,7 @@ impl Streams {
         Ok(room.min(wanted))
     }
 
-    /// Ends the stream after what was written. [`StreamEvent::Finished`] tells when the peer has all of it.
+    /// Ends the stream after what was written. [`StreamEvent::Finished`] reports when the peer has all of it.
     pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
         let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
         if stream.finished || stream.reset.is_some() {
@@ -150,7 +150,8 @@ impl Streams {
         self.outgoing.unfinished
     }
 
-    /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is forgotten.
+    /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is
+    /// forgotten.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
@@ -196,8 +197,8 @@ impl Streams {
     /// be read this way: [`Streams::read`] and [`Streams::read_into`] give [`ReadError::Unordered`].
     ///
     /// A byte that stays missing holds back the stream's credit one
-    /// [`max_stream_receive_window`](super::StreamsConfig::max_stream_receive_window) beyond it: what was taken further on has to
-    /// be remembered until then.
+    /// [`max_stream_receive_window`](super::StreamsConfig::max_stream_receive_window) beyond it: what was taken further
+    /// on has to be remembered until then.
     pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Option<(u64, Bytes)>, ReadError> {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
@@ -245,7 +246,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The code with which the peer reset a stream, if the application was not told by a read yet.
+    /// The code with which the peer reset a stream, if no read has reported it to the application yet.
     pub fn received_reset(&self, id: StreamId) -> Option<u64> {
         match self.recv.get(&id)?.state {
             RecvState::Reset(code) => Some(code),
@@ -253,8 +254,8 @@ impl Streams {
         }
     }
 
-    /// The code with which the peer reset a stream, which is then forgotten; `None` if no reset can come any more: all of
-    /// the stream is here, or it was read to its end or stopped.
+    /// The code with which the peer reset a stream, which is then forgotten; `None` if no reset can come any more: all
+    /// of the stream is here, or it was read to its end or stopped.
     ///
     /// [`ReadError::Blocked`] while neither is known, followed by [`StreamEvent::Readable`] when that may have changed.
     pub fn await_reset(&mut self, id: StreamId) -> Result<Option<u64>, ReadError> {
@@ -273,7 +274,7 @@ impl Streams {
         }
     }
 
-    /// The next thing to tell the application.
+    /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         let event = self.events.pop_front()?;
         match event {
@@ -299,8 +300,8 @@ impl Streams {
         self.incoming.share.held()
     }
 
-    /// What the connection takes of its budgets, bytes: data held in either direction, and its state if the budget counts
-    /// that ([`Budget::of_everything`](super::Budget::of_everything)).
+    /// What the connection takes of its budgets, bytes: data held in either direction, and its state if the budget
+    /// counts that ([`Budget::of_everything`](super::Budget::of_everything)).
     pub fn bytes_counted(&self) -> u64 {
         self.incoming.share.counted() + self.outgoing.counted()
     }

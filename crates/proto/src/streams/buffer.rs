@@ -2,7 +2,8 @@
 //!
 //! A stream is cut into blocks on a fixed grid of offsets. Arriving bytes are copied to their place; each block keeps
 //! the list of its own filled ranges. However many holes a stream has, one frame touches only the blocks it covers,
-//! so a hole costs nothing but the memory of what lies beyond it. Reading hands out parts of the blocks without copying.
+//! so a hole costs nothing but the memory of what lies beyond it. Reading hands out parts of the blocks without
+//! copying.
 
 mod unordered;
 

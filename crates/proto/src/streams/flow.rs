@@ -203,7 +203,7 @@ pub(super) struct Window {
     max: u64,
     /// Bytes that the application took, or that were thrown away.
     consumed: u64,
-    /// The limit the peer was, or is about to be, told; never shrinks.
+    /// The limit sent, or about to be sent, to the peer; never shrinks.
     granted: u64,
     /// The limit is not raised above this: one maximal window beyond what [`hold_back`](Self::hold_back) said.
     reach: u64,
@@ -245,7 +245,8 @@ impl Window {
         self.max = self.size;
     }
 
-    /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and the peer should be told.
+    /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and should be sent to the
+    /// peer.
     #[inline]
     pub(super) fn consume(&mut self, bytes: u64, clock: Clock, share: &Share) -> bool {
         self.consumed = self.consumed.saturating_add(bytes);

@@ -24,7 +24,7 @@ impl Dir {
     }
 }
 
-/// A stream identifier: a 62-bit number whose two lowest bits tell the initiator and the direction.
+/// A stream identifier: a 62-bit number whose two lowest bits encode the initiator and the direction.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u64);
 

@@ -50,7 +50,7 @@ struct Local {
     max: u64,
     /// `open` was refused since the limit last rose.
     refused: bool,
-    /// The limit at which the peer was last told that we are blocked.
+    /// The limit of the last report to the peer that we are blocked.
     blocked_at: Option<u64>,
 }
 
@@ -61,13 +61,13 @@ struct Remote {
     opened: u64,
     /// How many of them the application took.
     accepted: u64,
-    /// How many the peer may open, as it was, or is about to be, told.
+    /// How many the peer may open, as sent, or about to be sent, to it.
     limit: u64,
     /// How many are done in both directions and forgotten.
     closed: u64,
     /// How many may be open at a time.
     concurrent: u64,
-    /// The application was not yet told of streams it can accept.
+    /// The application was not yet notified of streams it can accept.
     announced: bool,
 }
 
@@ -77,7 +77,7 @@ impl Remote {
         Remote { opened: 0, accepted: 0, limit: concurrent, closed: 0, concurrent, announced: false }
     }
 
-    /// Raises the limit for streams that closed. Returns whether the peer should be told: in steps of an eighth, and
+    /// Raises the limit for streams that closed. Returns whether to send it to the peer: in steps of an eighth, and
     /// at once when the peer is about to run out or (`asked`) has run out.
     fn renew(&mut self, asked: bool) -> bool {
         let limit = (self.closed + self.concurrent).min(StreamId::MAX_STREAMS);

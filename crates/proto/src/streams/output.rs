@@ -55,7 +55,7 @@ pub(super) struct Control {
     pub(super) max_streams: [bool; 2],
     pub(super) streams_blocked: [bool; 2],
     data_blocked: bool,
-    /// The limit at which the peer was last told that we are blocked.
+    /// The limit of the last report to the peer that we are blocked.
     pub(super) data_blocked_at: Option<u64>,
 }
 
@@ -251,7 +251,7 @@ impl Outgoing {
         }
     }
 
-    /// Tells the peer that a stream cannot go on without credit, once for each limit.
+    /// Reports to the peer that a stream is blocked, once for each limit.
     fn ask_for_credit(control: &mut Control, id: StreamId, stream: &mut Send) {
         if stream.blocked_at != Some(stream.max_data) {
             stream.blocked_at = Some(stream.max_data);
@@ -361,7 +361,7 @@ impl Outgoing {
         }
     }
 
-    /// Tells a blocked writer if there is room worth waking for. There always comes to be: at the latest when all that
+    /// Wakes a blocked writer if there is room worth waking for. There always comes to be: at the latest when all that
     /// was written is acknowledged, or when the peer gives credit.
     pub(super) fn wake(&mut self, id: StreamId, stream: &mut Send, events: &mut VecDeque<StreamEvent>) {
         if !stream.write_blocked || stream.finished || stream.reset.is_some() || !self.has_own_room(stream) {
@@ -411,7 +411,8 @@ impl Streams {
             || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() == 0)
     }
 
-    /// Appends frames other than STREAM to `buf`, as far as they fit below `limit` (a length of `buf`), and records them.
+    /// Appends frames other than STREAM to `buf`, as far as they fit below `limit` (a length of `buf`), and records
+    /// them.
     pub fn write_control(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
         if self.control.is_empty() {
             return;
@@ -661,7 +662,7 @@ impl Streams {
     pub(super) fn wake_waiters(&mut self) {
         while let Some(&id) = self.outgoing.waiters.front() {
             if let Some(stream) = self.send.get_mut(&id) {
-                // One that waits for its own credit too is told when that comes.
+                // One that waits for its own credit too is notified when that comes.
                 let outgoing = &self.outgoing;
                 if outgoing.has_own_room(stream)
                     && !outgoing.has_shared_room(stream)

@@ -11,9 +11,9 @@ use super::flow::Window;
 pub(super) enum RecvState {
     /// Data arrives, or has all arrived and waits to be read.
     Open,
-    /// The peer reset the stream with this code, and the application was not told yet.
+    /// The peer reset the stream with this code, and the application was not notified yet.
     Reset(u64),
-    /// The application does not want more and told the peer so with this code; the final size is unknown.
+    /// The application does not want more and sent STOP_SENDING with this code; the final size is unknown.
     Stopped(u64),
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Recv {
     pub(super) data: Assembler,
     pub(super) window: Window,
     pub(super) state: RecvState,
-    /// The end of the stream, once a FIN or a reset told it.
+    /// The end of the stream, once a FIN or a reset stated it.
     pub(super) final_size: Option<u64>,
     /// The highest offset received: what counts against the connection's limit.
     highest: u64,
-    /// Whether the application wants to hear when something can be read.
+    /// Whether the application wants to be notified when something can be read.
     pub(super) notify: bool,
-    /// Whether it wants to hear only whether the peer resets the stream: once it has, or no longer can.
+    /// Whether it wants to be notified only of a reset by the peer: once it has, or no longer can.
     pub(super) awaits_reset: bool,
     /// Whether the application knows of the stream.
     pub(super) accepted: bool,
@@ -47,7 +47,7 @@ pub(super) struct Arrival {
     pub(super) grown: u64,
     /// Bytes that nobody will read any more: to be credited to the connection at once.
     pub(super) consumed: u64,
-    /// The application should be told.
+    /// The application should be notified.
     pub(super) readable: bool,
     /// The receiving part is done and can be forgotten.
     pub(super) done: bool,
@@ -84,7 +84,8 @@ impl Recv {
         self.final_size == Some(self.data.taken())
     }
 
-    /// Whether everything up to the end has arrived: a reset takes nothing away any more (RFC 9000 section 3.2, Data Recvd).
+    /// Whether everything up to the end has arrived: a reset takes nothing away any more (RFC 9000 section 3.2, Data
+    /// Recvd).
     pub(super) fn is_complete(&self) -> bool {
         self.final_size == Some(self.data.received())
     }
@@ -180,7 +181,7 @@ impl Recv {
         Ok(arrival)
     }
 
-    /// The application does not want more. In the result, `done` means that there is nobody left to tell.
+    /// The application does not want more. In the result, `done` means that nobody is left to notify.
     pub(super) fn stop(&mut self, pool: &mut BlockPool, code: u64) -> Arrival {
         let mut arrival = Arrival::default();
         if self.state == RecvState::Open {
@@ -192,7 +193,7 @@ impl Recv {
         arrival
     }
 
-    /// Whether to tell the application now that it can read; counts as told.
+    /// Whether to notify the application now that it can read; counts as notified.
     pub(super) fn should_notify(&mut self) -> bool {
         let is_decided = matches!(self.state, RecvState::Reset(_)) || self.is_complete();
         let now = self.accepted && (self.notify && self.is_ready() || self.awaits_reset && is_decided);

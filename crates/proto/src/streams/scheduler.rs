@@ -1,4 +1,4 @@
-//! Which stream sends next: strict priority, and within a priority turns of a few packets.
+//! The scheduler of streams: strict priority, and within a priority turns of a few packets.
 //!
 //! Within a priority there are two rings, as in FQ-CoDel (RFC 8290 section 4.2): a stream that was idle and gets
 //! something to send goes to `fresh` and is served within one turn of whoever is sending, with a larger first
@@ -76,8 +76,8 @@ pub(super) struct Scheduler {
 impl Scheduler {
     /// The stream to serve next. With `credit` false, parked streams stay where they are.
     ///
-    /// The caller serves it and then calls exactly one of [`Scheduler::charge`], [`Scheduler::idle`], [`Scheduler::park`] or,
-    /// if the stream is gone, [`Scheduler::forget`].
+    /// The caller serves it and then calls exactly one of [`Scheduler::charge`], [`Scheduler::idle`],
+    /// [`Scheduler::park`] or, if the stream is gone, [`Scheduler::forget`].
     pub(super) fn next(&mut self, credit: bool) -> Option<Pick> {
         for (index, level) in self.levels.iter_mut().enumerate() {
             if let Some(turn) = level.turn {
@@ -103,7 +103,8 @@ impl Scheduler {
         None
     }
 
-    /// Whether a picked stream is to be served. A parked one that is in a ring already is not: it keeps its place there.
+    /// Whether a picked stream is to be served. A parked one that is in a ring already is not: it keeps its place
+    /// there.
     pub(super) fn resume(&mut self, pick: Pick, slot: &mut Slot) -> bool {
         if !pick.parked {
             return true;

@@ -54,16 +54,16 @@ pub(super) struct Send {
     /// The code of the peer's STOP_SENDING.
     pub(super) stopped: Option<u64>,
     /// The application has not taken [`StreamEvent::Stopped`](super::StreamEvent::Stopped) yet: until then the stream
-    /// is remembered, so that a write tells of the peer's code and not of an unknown stream.
+    /// is remembered, so that a write reports the peer's code and not an unknown stream.
     pub(super) stop_untold: bool,
     /// The peer knows of the reset: nothing of the stream is left to be sent.
     pub(super) reset_acked: bool,
     /// Whether a RESET_STREAM, or a STREAM_DATA_BLOCKED, waits to be written.
     pub(super) reset_queued: bool,
     pub(super) blocked_queued: bool,
-    /// The limit at which the peer was last told that we are blocked.
+    /// The limit of the last report to the peer that we are blocked.
     pub(super) blocked_at: Option<u64>,
-    /// A write found no room, and the application was not told of room since.
+    /// A write found no room, and the application was not notified of room since.
     pub(super) write_blocked: bool,
     /// Whether the stream waits for room in the connection's send buffer.
     pub(super) waiting: bool,

@@ -1,4 +1,4 @@
-//! What one stream has to send: bytes kept until acknowledged, what was lost of them, what was never sent.
+//! The send buffer of one stream: bytes kept until acknowledged, those lost, those never sent.
 
 use std::collections::VecDeque;
 use std::ops::Range;

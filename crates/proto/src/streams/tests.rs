@@ -328,7 +328,8 @@ fn a_blocked_writer_is_woken_when_there_is_room() {
 // ---- everything at once
 
 proptest! {
-    /// Whatever is acknowledged or lost in whatever order: every byte is sent until it is acknowledged, and never after.
+    /// Whatever is acknowledged or lost in whatever order: every byte is sent until it is acknowledged, and never
+    /// after.
     #[test]
     fn every_byte_is_sent_until_acknowledged_and_never_after(seed in 1u64.., len in 1usize..60_000, size in 80usize..2000) {
         let mut dice = Dice(seed);

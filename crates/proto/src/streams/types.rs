@@ -1,4 +1,4 @@
-//! What streams are configured with, what they tell the application, and what they record of each packet.
+//! Types of streams: configuration, events to the application, records of each packet.
 
 use std::sync::Arc;
 

@@ -106,7 +106,7 @@ pub struct Host {
     pub sent_bytes: u64,
     pub received_bytes: u64,
     pub max_segments: usize,
-    /// Addresses it has left but still hears at: a NAT keeps its old mapping for a while.
+    /// Addresses it has left but still receives at: a NAT keeps its old mapping for a while.
     pub former: Vec<SocketAddr>,
 }
 

@@ -20,8 +20,8 @@ use thalweg_proto::{
 };
 use thalweg_recovery::EcnCounts;
 
-/// A packet to be falsified: the next one of `level` with room for `frames` gets them instead of its own, and `bits` are
-/// set in its first byte.
+/// A packet to be falsified: the next one of `level` with room for `frames` gets them instead of its own, and `bits`
+/// are set in its first byte.
 #[derive(Clone, Debug)]
 struct Lie {
     level: Level,
@@ -52,7 +52,7 @@ impl fmt::Debug for Falsify {
 #[derive(Default, Debug)]
 struct State {
     acks: Option<Falsify>,
-    /// Requests for acknowledgments are not heard.
+    /// Requests for acknowledgments are ignored.
     is_deaf: bool,
     lies: VecDeque<Lie>,
     told: u64,

@@ -1,4 +1,4 @@
-//! What a bystander on the link sees who derives the Initial keys, as anybody can (RFC 9001 section 5.2).
+//! An observer on the link that derives the Initial keys, as anybody can (RFC 9001 section 5.2).
 
 use thalweg_proto::{
     Side,

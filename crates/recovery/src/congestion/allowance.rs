@@ -1,4 +1,4 @@
-//! What a controller allows: how much may be in flight, and how packets leave.
+//! The allowance of a controller: bytes in flight, and the pacing of packets.
 
 use thalweg_units::Rate;
 
@@ -20,15 +20,16 @@ pub struct Allowance {
     /// first RTT sample.
     pub quantum: u64,
     /// How many bytes of credit a pause may save up, to leave back to back afterwards. Never less than an initial
-    /// window or two quanta unless packets leave evenly, and never more than an initial window before the first RTT sample.
+    /// window or two quanta unless packets leave evenly, and never more than an initial window before the first RTT
+    /// sample.
     pub burst: u64,
     /// Nothing leaves before the pacer has credit for so many bytes and the window has room for them; then all of them
     /// leave as one train. More than the window means the window, before the first RTT sample an initial window. Zero:
     /// a quantum, or what there is room for. Without a rate there is no credit, and this and `burst` mean nothing; nor
     /// do they where the application limits the rate.
     pub hold_until_credit: u64,
-    /// Packets leave evenly. From the first RTT sample on a pause saves up a quantum or `hold_until_credit`, whichever is
-    /// more, and neither `burst` nor an initial window: what was acknowledged together does not leave together.
+    /// Packets leave evenly. From the first RTT sample on a pause saves up a quantum or `hold_until_credit`, whichever
+    /// is more, and neither `burst` nor an initial window: what was acknowledged together does not leave together.
     pub is_even: bool,
 }
 
@@ -46,11 +47,11 @@ impl Allowance {
         Allowance { quantum, is_even: true, ..Allowance::new(window, Some(rate), datagram_size) }
     }
 
-    /// The same once the start is over: evenly, in trains of [`pacing::steady_quantum`]. A queue of a few packets then loses
-    /// none of them, and where ACKs are sparse, what one of them frees does not leave at once.
+    /// The same once the start is over: evenly, in trains of [`pacing::steady_quantum`]. A queue of a few packets then
+    /// loses none of them, and where ACKs are sparse, what one of them frees does not leave at once.
     ///
-    /// A window of at most [`pacing::FEW_DATAGRAMS`] leaves as it opens: it is no more than such a queue holds, and where losses
-    /// keep the window that small, each packet that waits puts off the ACK that would show the next loss.
+    /// A window of at most [`pacing::FEW_DATAGRAMS`] leaves as it opens: it is no more than such a queue holds, and
+    /// where losses keep the window that small, each packet that waits puts off the ACK that would show the next loss.
     pub fn steady(window: u64, rate: Rate, datagram_size: u16) -> Allowance {
         let is_even = window > pacing::FEW_DATAGRAMS * u64::from(datagram_size);
         let quantum = pacing::steady_quantum(rate, datagram_size);

@@ -1,4 +1,4 @@
-//! What a controller, and every part of one, is told when its path begins.
+//! The context of a path at its beginning, for a controller and its parts.
 
 use core::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::saved_path::SavedPath;
 use crate::policies::ResumePolicy;
 use crate::profile::Profile;
 
-/// Everything that a controller is told when its path begins.
+/// The context of a path at its beginning.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
 pub struct PathContext {
@@ -16,7 +16,7 @@ pub struct PathContext {
     pub now: Instant,
     /// Bytes of a full datagram.
     pub datagram_size: u16,
-    /// What the transport's acknowledgments can tell.
+    /// The information in the transport's acknowledgments.
     pub profile: Profile,
     /// Whether packets are paced at the rate that the controller allows ([`PacingPolicy`](crate::PacingPolicy)).
     pub is_paced: bool,

@@ -1,9 +1,10 @@
 //! The interface of congestion controllers.
 //!
 //! A controller answers with an [`Allowance`]: window, rate, and the shape of what leaves. It learns everything from
-//! one call per acknowledgment (or loss timeout), with all that the ACK taught in one [`AckEvent`]; it may also hear of
-//! packets sent, of probe timeouts and of the end of silence. Which losses count, when a recovery period begins and
-//! whether the application left the window unused is decided before it is called, the same for every controller.
+//! one call per acknowledgment (or loss timeout), with all that the ACK taught in one [`AckEvent`]; it may also be
+//! notified of packets sent, of probe timeouts and of the end of silence. Which losses count, when a recovery period
+//! begins and whether the application left the window unused is decided before it is called, the same for every
+//! controller.
 //!
 //! A controller of your own needs a type, a factory and one line of configuration:
 //!

@@ -1,4 +1,4 @@
-//! What a controller is told about acknowledgments and losses.
+//! Events of acknowledgments and losses for controllers.
 
 use thalweg_units::{Duration, Instant};
 
@@ -73,7 +73,7 @@ pub struct Arrival {
     pub is_told: bool,
 }
 
-/// What an acknowledgment tells of congestion marks.
+/// The congestion marks that an acknowledgment reports.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Marks {
@@ -129,7 +129,7 @@ pub struct AckEvent<'a> {
     pub lost: u64,
     /// The same, packet by packet, in the order of sending.
     pub losses: &'a [LossSample],
-    /// What the peer tells of congestion marks.
+    /// The congestion marks that the peer reports.
     pub marks: Marks,
     /// Bytes delivered on the path in all.
     pub delivered: u64,

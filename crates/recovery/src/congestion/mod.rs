@@ -1,4 +1,4 @@
-//! Congestion control: which algorithm a path runs, and how it is made.
+//! Congestion control: the choice of an algorithm for a path, and its construction.
 //!
 //! ```text
 //! Window  a start opens the window, a growth takes over, a reduction carries out what congestion asks for

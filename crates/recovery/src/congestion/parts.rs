@@ -1,4 +1,4 @@
-//! What a controller in use is told when the policies change: the parts of a window, and what all parts share.
+//! The parts of a controller when policies change in use: those of a window, and those that all share.
 
 use thalweg_units::Ecn;
 

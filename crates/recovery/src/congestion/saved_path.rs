@@ -1,4 +1,4 @@
-//! What a connection saves of its path for a later one.
+//! Saved parameters of a path, for a later connection.
 
 use thalweg_units::{Duration, Rate};
 

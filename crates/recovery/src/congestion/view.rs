@@ -1,4 +1,4 @@
-//! What a controller may look at when it is asked what it allows, and its parts when they propose a window.
+//! The view of a path that a controller has when it sets its allowance, and its parts when they propose a window.
 
 use thalweg_units::{Duration, Instant};
 

@@ -13,7 +13,7 @@ impl Path {
         self.episode.is_open()
     }
 
-    /// Everything below `una` is acknowledged cumulatively. To be told before what that acknowledges.
+    /// Everything below `una` is acknowledged cumulatively. To be called before what that acknowledges.
     pub(crate) fn on_cumulative_ack(&mut self, una: u64) {
         self.touch();
         self.episode.on_cumulative_ack(una, &mut self.tally);
@@ -24,7 +24,7 @@ impl Path {
         self.episode.on_sequence(next);
     }
 
-    /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681
+    /// Nothing has arrived for so long that everything outstanding is lost; to be called before the losses (RFC 5681
     /// section 3.1).
     ///
     /// Within an episode the threshold falls again only if something is lost that was sent since the latest reduction:
@@ -40,7 +40,7 @@ impl Path {
         self.tally.persistent_congestion = true;
     }
 
-    /// The peer reports a congestion mark. One response per episode. To be told after what the ACK delivers.
+    /// The peer reports a congestion mark. One response per episode. To be called after what the ACK delivers.
     pub(crate) fn on_ecn_echo(&mut self, now: Instant) {
         self.touch();
         self.tally.marks.ce += 1;
@@ -48,7 +48,7 @@ impl Path {
     }
 
     /// The peer counts the packets that arrive marked (RFC 9768): of `acked` that the ACK being processed delivers,
-    /// `marked` were. To be told after what the ACK delivers.
+    /// `marked` were. To be called after what the ACK delivers.
     pub(crate) fn on_ecn_counts(&mut self, now: Instant, acked: u64, marked: u64) {
         self.touch();
         self.on_marks(now, self.tally.newest_order, acked, marked, self.episode.is_open());

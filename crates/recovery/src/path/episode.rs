@@ -1,6 +1,6 @@
-//! Which reduction of the window a loss belongs to, when its recovery period ends, and when it is taken back.
+//! Loss episodes: the reduction of the window that a loss belongs to, the end of its recovery period, and its undoing.
 //!
-//! What an acknowledgment tells about that differs between QUIC and a transport that numbers bytes (see
+//! What an acknowledgment reports about that differs between QUIC and a transport that numbers bytes (see
 //! [`Profile`](crate::Profile)). Where that matters to a path, the profile is asked here.
 
 use smallvec::SmallVec;
@@ -213,7 +213,7 @@ impl Episode {
         self.sequence.recovery_point.is_some()
     }
 
-    /// Everything below `una` is acknowledged cumulatively. To be told before what that acknowledges.
+    /// Everything below `una` is acknowledged cumulatively. To be called before what that acknowledges.
     pub(super) fn on_cumulative_ack(&mut self, una: u64, tally: &mut Tally) {
         let sequence = &mut self.sequence;
         if una > sequence.una {

@@ -1,4 +1,4 @@
-//! What is on its way on a path, and since when nothing was.
+//! Packets in flight on a path, and since when there are none.
 
 use thalweg_units::{Duration, DurationExt, Instant};
 

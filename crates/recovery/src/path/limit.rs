@@ -1,5 +1,5 @@
-//! How much may leave on a path: what the controller allows, spread out by the pacer, and less where the application
-//! limits the rate.
+//! The send limit of a path: the controller's allowance, spread out by the pacer, and less where the application limits
+//! the rate.
 
 use thalweg_units::{Instant, Rate};
 

@@ -1,5 +1,4 @@
-//! How the packets of a path are marked, and what it does when congestion marks are reported: it asks its response, and
-//! begins what that calls for.
+//! ECN on a path: the marks of its packets, and its response to congestion marks that are reported.
 
 use thalweg_units::Instant;
 

@@ -3,7 +3,7 @@
 //! | part | subject |
 //! |---|---|
 //! | `send` | packets leave |
-//! | `receive` | what ACKs and timers tell of packets |
+//! | `receive` | effects of ACKs and timers |
 //! | `finish` | the conclusions: one event for the controller |
 //! | `tally` | what the ACK being processed has shown so far |
 //! | `flight` | what is on its way, and since when nothing was |
@@ -12,12 +12,12 @@
 //! | `mark` | how packets are marked, and what congestion marks call for |
 //! | `usage` | whether the transport makes use of the window |
 //! | `recent_losses` | what became of the latest packets |
-//! | `narrator` | what the trace has been told |
+//! | `narrator` | what the trace has last |
 //! | `receiver_clock` | whether the arrivals that the peer reports can be true |
 //!
 //! While an ACK is processed, each path notes what concerns it in its tally; [`Path::finish`] turns that into one
-//! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2), and which bytes may
-//! open the window (section 7.8), is decided here, once for all controllers.
+//! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2),
+//! and which bytes may open the window (section 7.8), is decided here, once for all controllers.
 
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -87,7 +87,7 @@ pub struct Path {
     stats: PathStats,
 }
 
-/// Timeouts in a row: since the peer was last heard.
+/// Timeouts in a row: since the last packet of the peer.
 #[derive(Copy, Clone, Debug, Default)]
 struct Backoff {
     count: u32,
@@ -146,7 +146,7 @@ impl Path {
         self.id
     }
 
-    /// What the transport's acknowledgments can tell.
+    /// The information in the transport's acknowledgments.
     pub fn profile(&self) -> Profile {
         self.episode.profile()
     }
@@ -195,7 +195,7 @@ impl Path {
         self.datagram_size
     }
 
-    /// Tells the path the datagram size that is now in use. The initial window (if nothing has changed it yet), the
+    /// Sets the datagram size that is now in use. The initial window (if nothing has changed it yet), the
     /// minimum window, growth and pacing are in units of it (RFC 9002 section 7.2).
     pub fn set_datagram_size(&mut self, now: Instant, size: u16) {
         if size != self.datagram_size {
@@ -301,7 +301,7 @@ impl Path {
         self.flight.packets == 0
     }
 
-    /// Timeouts in a row: since the peer was last heard.
+    /// Timeouts in a row: since the last packet of the peer.
     pub fn pto_count(&self) -> u32 {
         self.backoff.count
     }
@@ -311,7 +311,7 @@ impl Path {
         self.backoff.last
     }
 
-    /// The peer was heard, or what was waited for has been given up.
+    /// Something arrived from the peer, or what was waited for has been given up.
     pub(crate) fn on_heard(&mut self) {
         self.backoff = Backoff::default();
     }

@@ -1,4 +1,4 @@
-//! Tells the trace what has changed on a path since it was told last.
+//! The narrator of a path: traces what has changed since its last event.
 
 use thalweg_units::Instant;
 
@@ -6,7 +6,7 @@ use super::Path;
 use crate::congestion::CongestionEvent;
 use crate::trace::{EcnState, Event, Metrics, StartExit, State, Trace};
 
-/// What the trace of one path has been told last.
+/// The last state of one path in the trace.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Narrator {
     state: State,
@@ -73,7 +73,7 @@ impl Path {
         trace.push(now, self.id, Event::Metrics(metrics));
     }
 
-    /// Something has changed that no event will tell of.
+    /// Something has changed that no event will report.
     pub(crate) fn note_change(&mut self, now: Instant) {
         self.narrator.untold_change = Some(now);
     }

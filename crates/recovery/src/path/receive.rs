@@ -1,4 +1,4 @@
-//! What ACKs and timers tell of the packets of a path.
+//! Effects of ACKs and timers on a path.
 
 use thalweg_units::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Whether the receive times that a peer reports can be true (draft-ietf-quic-receive-ts: the receiver may lie).
+//! Plausibility of the receive times that a peer reports (draft-ietf-quic-receive-ts: the receiver may lie).
 //!
 //! A packet arrives after it was sent and before the ACK that reports it arrives here. Each report thus bounds how far
 //! the peer's clock is ahead of ours, and all bounds must agree, apart from what the clocks drift. A peer whose reports

@@ -1,4 +1,4 @@
-//! Whether a path is lossy: what became of its latest packets.
+//! The recent losses of a path: whether its latest packets show it to be lossy.
 
 /// How many of the losses that one ACK or timeout shows count for whether a path is lossy. A crowded path loses a few
 /// packets of every small flight; an outage loses a whole flight at once, and says nothing about what follows.

@@ -32,9 +32,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Puts arrivals into the order of time; the ranges of an ACK descend. The time of some is not told: the ACK may
-    /// have had no room for it, or an ACK that told it was lost. They arrived before the ACK left, and count as the
-    /// last.
+    /// Puts arrivals into the order of time; the ranges of an ACK descend. The time of some is not reported: the ACK
+    /// may have had no room for it, or an ACK that reported it was lost. They arrived before the ACK left, and count as
+    /// the last.
     pub(super) fn order_arrivals(&mut self) {
         let told = self.arrivals.iter().filter(|arrival| arrival.is_told).map(|arrival| arrival.received);
         let Some(latest) = told.max() else {

@@ -1,4 +1,4 @@
-//! Whether the transport makes use of the window, and how far what it sends may open it.
+//! Utilization of the window by the transport, and how far that lets it grow.
 //!
 //! | `growth-limit=` | decided | opens |
 //! |---|---|---|

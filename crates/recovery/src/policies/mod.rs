@@ -1,4 +1,4 @@
-//! Which policies are in force, and how they are written down.
+//! Policies in force, and their textual form.
 //!
 //! Each choice has a field in [`Policies`] and one line per possible value in a table: in `names`, or beside the
 //! algorithms that it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it
@@ -33,7 +33,10 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=abe",
+        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, \
+        ///      pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, \
+        ///      undo=episode, pacing=off, growth-limit=unused, restart=keep, \
+        ///      handshake=plain, tail=once, resume=off, mark=abe",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```

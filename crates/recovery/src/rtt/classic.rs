@@ -6,11 +6,13 @@
 //! smoothed  = 7/8 smoothed + 1/8 sample
 //! ```
 //!
-//! where a sample has the peer's reported ACK delay taken off. Section 5.3 prints the last two lines the other way round, which measures the
-//! deviation from the new average and comes out 1/8 short; appendix A.7 has the order that TCP has always had (RFC 6298).
+//! where a sample has the peer's reported ACK delay taken off. Section 5.3 prints the last two lines the other way
+//! round, which measures the deviation from the new average and comes out 1/8 short; appendix A.7 has the order that
+//! TCP has always had (RFC 6298).
 //!
-//! The weights are per sample, so that with a hundred ACKs per round trip the average spans less than a tenth of one: samples so close together
-//! are correlated, the variation collapses, and a rise of the round-trip time fires the probe timer. That is what `per_round.rs` answers.
+//! The weights are per sample, so that with a hundred ACKs per round trip the average spans less than a tenth of one:
+//! samples so close together are correlated, the variation collapses, and a rise of the round-trip time fires the probe
+//! timer. That is what `per_round.rs` answers.
 
 use thalweg_units::Duration;
 

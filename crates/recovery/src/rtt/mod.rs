@@ -1,6 +1,7 @@
 //! The round-trip time of a path: what has been measured, and what has been made of it.
 //!
-//! Three consumers want different things of the same samples, and each has a policy of its own so that their effects can be told apart:
+//! Three consumers want different things of the same samples, and each has a policy of its own so that their effects
+//! can be told apart:
 //!
 //! | consumer | policy | wants |
 //! |---|---|---|
@@ -175,7 +176,8 @@ impl Rtt {
         }
         let keeps_min = !core::mem::take(&mut self.restarts_min);
         self.min = if keeps_min { self.min.min(sample.latest) } else { sample.latest };
-        // MUST NOT take the sample below the minimum: a peer that overstates its delay cannot make the path look faster than it ever was.
+        // MUST NOT take the sample below the minimum: a peer that overstates its delay cannot make the path look faster
+        // than it ever was.
         let has_room = sample.latest >= self.min.saturating_add(sample.ack_delay);
         self.adjusted = if has_room { sample.latest - sample.ack_delay } else { sample.latest };
     }
@@ -235,8 +237,8 @@ impl Rtt {
 
     /// The probe timeout without ACK delay and backoff, as the policy has it (RFC 9002 section 6.2.1 for `classic`).
     ///
-    /// Policies that update once per round trip answer with at least the largest sample since: an estimate that is a round trip old must not
-    /// make the timer expire while the round-trip time rises.
+    /// Policies that update once per round trip answer with at least the largest sample since: an estimate that is a
+    /// round trip old must not make the timer expire while the round-trip time rises.
     pub fn probe_base(&self) -> Duration {
         self.base
     }
@@ -263,14 +265,14 @@ impl Rtt {
         }
     }
 
-    /// `smoothed + max(4 variation, granularity)`, whatever the probe timer's policy: what persistent congestion is measured in (RFC 9002
-    /// section 7.6.1).
+    /// `smoothed + max(4 variation, granularity)`, whatever the probe timer's policy: what persistent congestion is
+    /// measured in (RFC 9002 section 7.6.1).
     pub fn persistence_base(&self) -> Duration {
         self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
     }
 
-    /// How long after it was sent a packet counts as lost once a later one is acknowledged: 9/8 of the larger of the smoothed and
-    /// the newest round-trip time (RFC 9002 section 6.1.2).
+    /// How long after it was sent a packet counts as lost once a later one is acknowledged: 9/8 of the larger of the
+    /// smoothed and the newest round-trip time (RFC 9002 section 6.1.2).
     pub fn loss_delay(&self) -> Duration {
         let base = self.smoothed.max(self.latest);
         base.saturating_add(base / 8).max(GRANULARITY)

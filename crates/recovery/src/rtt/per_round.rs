@@ -1,4 +1,5 @@
-//! The estimator that is updated once per round trip (picoquic's author, "Suspicious RTT", and the estimators compared there).
+//! The estimator that is updated once per round trip (picoquic's author, "Suspicious RTT", and the estimators compared
+//! there).
 //!
 //! ```text
 //! each sample:      n, sum, min, max of the round
@@ -7,15 +8,16 @@
 //!                   smoothed  = 7/8 smoothed + 1/8 sum / n
 //! ```
 //!
-//! A round begins when the one before ends and ends with the first sample of a packet sent since: one packet-timed round trip. The
-//! source records the next packet number to be sent; the time of sending says the same, whatever the packet number space, and is what is used
-//! here. Silence keeps a round open, and the first sample after it ends the round. The first sample of all replaces the assumptions and counts in
-//! the first round.
+//! A round begins when the one before ends and ends with the first sample of a packet sent since: one packet-timed
+//! round trip. The source records the next packet number to be sent; the time of sending says the same, whatever the
+//! packet number space, and is what is used here. Silence keeps a round open, and the first sample after it ends the
+//! round. The first sample of all replaces the assumptions and counts in the first round.
 //!
-//! The weights are those of RFC 9002, now per round trip: the average spans several of them however often the peer acknowledges, and
-//! the deviation is that of the extremes, so that a slow ramp shows in full. In the source's MTU-drop experiment the timer of three variations
-//! completes 7 % sooner than the classic one, with 39 % fewer losses. The price: what happens within a round is known a round late, for
-//! which the probe timer looks at the largest sample of the round as well.
+//! The weights are those of RFC 9002, now per round trip: the average spans several of them however often the peer
+//! acknowledges, and the deviation is that of the extremes, so that a slow ramp shows in full. In the source's MTU-drop
+//! experiment the timer of three variations completes 7 % sooner than the classic one, with 39 % fewer losses. The
+//! price: what happens within a round is known a round late, for which the probe timer looks at the largest sample of
+//! the round as well.
 
 use thalweg_units::{Duration, Instant};
 

@@ -121,14 +121,16 @@ fn every_timer_is_at_least_a_granularity_longer_than_a_steady_round_trip() {
     }
 }
 
-/// recovery.md 1.2: smoothed 100 ms, variation 50 ms, and one round of 120, 140, 130 and 110 ms. The peer's 25 ms come on top.
+/// recovery.md 1.2: smoothed 100 ms, variation 50 ms, and one round of 120, 140, 130 and 110 ms. The peer's 25 ms come
+/// on top.
 #[test]
 fn one_round_gives_the_timers_of_the_published_comparison() {
     for (policy, base_micros) in
         [("per-round/4v", 293_125), ("per-round/3v", 245_625), ("per-round/max", 187_500), ("windowed", 187_500)]
     {
         let mut rtt = of(&format!("rtt={policy}"));
-        // A first sample of 100 ms leaves smoothed 100 and variation 50; its round ends with itself, so that the vector's is the second.
+        // A first sample of 100 ms leaves smoothed 100 and variation 50; its round ends with itself, so that the
+        // vector's is the second.
         sample(&mut rtt, 100, 100);
         sample(&mut rtt, 200, 100);
         assert_eq!((rtt.smoothed, rtt.variation), (ms(100), Duration::from_micros(37_500)));
@@ -156,7 +158,8 @@ fn within_a_round_the_timer_follows_a_single_sample_that_is_larger() {
     }
 }
 
-/// A hundred ACKs per round trip while the round-trip time climbs: the classic variation collapses, that of a round does not.
+/// A hundred ACKs per round trip while the round-trip time climbs: the classic variation collapses, that of a round
+/// does not.
 #[test]
 fn dense_samples_collapse_the_classic_variation_and_not_that_of_a_round() {
     let [mut classic, mut per_round] = ["classic", "per-round/4v"].map(|policy| of(&format!("rtt={policy}")));

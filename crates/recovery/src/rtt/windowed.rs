@@ -1,23 +1,27 @@
 //! Estimators over windows: the largest sample of recent round trips, and the smallest of the last few samples.
 //!
-//! **Long**: a probe timer wants to know how long an answer may take. Averages answer by assuming a distribution; but most variation of
-//! the round-trip time is our own doing (the queue that the window fills, the controller's cycle) and follows none. [`Maxima`] remembers the
-//! largest sample of each of the last round trips, as many as a cycle of the controller lasts, so that the peak of the last cycle is known while
-//! the next one climbs. Slow start is no part of any cycle: its peak is forgotten when it ends (a maximum that keeps it was the worst timer in
-//! the source's experiment).
+//! **Long**: a probe timer wants to know how long an answer may take. Averages answer by assuming a distribution; but
+//! most variation of the round-trip time is our own doing (the queue that the window fills, the controller's cycle) and
+//! follows none. [`Maxima`] remembers the largest sample of each of the last round trips, as many as a cycle of the
+//! controller lasts, so that the peak of the last cycle is known while the next one climbs. Slow start is no part of
+//! any cycle: its peak is forgotten when it ends (a maximum that keeps it was the worst timer in the source's
+//! experiment).
 //!
-//! **Short**: what asks whether a queue builds up wants the jitter out and the shift in. [`Recent`] gives the smallest of the last eight
-//! samples. Samples less than a millisecond apart count as one, the smallest: ACKs that arrive bunched saw the same queue.
+//! **Short**: what asks whether a queue builds up wants the jitter out and the shift in. [`Recent`] gives the smallest
+//! of the last eight samples. Samples less than a millisecond apart count as one, the smallest: ACKs that arrive
+//! bunched saw the same queue.
 
 use thalweg_units::{Duration, Instant};
 
 /// Round trips remembered at most; a longer cycle is remembered in part. Bounds the memory and the work per round trip.
 const MAX_MEMORY: usize = 64;
 
-/// Round trips remembered at least, whatever the controller says: with fewer, one quiet round trip forgets all there was.
+/// Round trips remembered at least, whatever the controller says: with fewer, one quiet round trip forgets all there
+/// was.
 const MIN_MEMORY: usize = 4;
 
-/// Samples that the short-term minimum is taken over. More takes out longer spells of jitter, and sees a shift that much later.
+/// Samples that the short-term minimum is taken over. More takes out longer spells of jitter, and sees a shift that
+/// much later.
 const RECENT: usize = 8;
 
 /// How far apart samples have to be to count as two.

@@ -69,7 +69,8 @@ impl Stage {
         stage
     }
 
-    /// The same with one round trip of 100 ms measured: smoothed 100 ms, variation 50 ms. The time is 100 ms and nothing is in flight.
+    /// The same with one round trip of 100 ms measured: smoothed 100 ms, variation 50 ms. The time is 100 ms and
+    /// nothing is in flight.
     pub fn sampled(policies: &str) -> Stage {
         let mut stage = Stage::confirmed(policies);
         stage.send(1);

@@ -1,7 +1,9 @@
-//! A sender with endless data, a link and a receiver, in virtual time: what [`Recovery`] does on a path rather than on a single ACK.
+//! A sender with endless data, a link and a receiver, in virtual time: what [`Recovery`] does on a path rather than on
+//! a single ACK.
 //!
-//! The link serialises at a rate behind a tail-drop queue; it can delay, drop and hold packets. The receiver acknowledges every packet at
-//! once. What is lost is not repeated: the data is endless, and a delivered packet is a delivered packet.
+//! The link serialises at a rate behind a tail-drop queue; it can delay, drop and hold packets. The receiver
+//! acknowledges every packet at once. What is lost is not repeated: the data is endless, and a delivered packet is a
+//! delivered packet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;

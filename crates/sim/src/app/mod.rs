@@ -1,4 +1,4 @@
-//! The applications: what clients and servers do with a connection, whatever transport gives it to them.
+//! Applications of clients and servers, over whatever transport.
 
 mod client;
 mod server;

@@ -23,7 +23,8 @@ pub struct RunResult {
     pub links: Vec<LinkResult>,
     /// One number that two runs share only if the same packets crossed the same links at the same times.
     pub wire_hash: u128,
-    /// One number that two runs share only if their endpoints decided the same at the same times; 0 if that was not recorded.
+    /// One number that two runs share only if their endpoints decided the same at the same times; 0 if that was not
+    /// recorded.
     pub decisions_hash: u128,
     /// Link events: packets offered, services ended, deliveries.
     pub events: u64,
@@ -57,7 +58,8 @@ pub struct WindowResult {
 pub struct FlowWindow {
     /// Bytes of the application that arrived.
     pub bytes: u64,
-    /// Packets that client and server sent and those that they declared lost, if the stack can tell while it runs.
+    /// Packets that client and server sent and those that they declared lost, if the stack can report them while it
+    /// runs.
     pub packets: [Option<PacketCounts>; 2],
 }
 
@@ -112,9 +114,10 @@ pub struct FlowResult {
     pub transfers: Vec<Transfer>,
     /// How many there were to be; zero if that has no end.
     pub due: u64,
-    /// Bytes that had arrived by a time, counted from the start of the run; a point per [`Record::step`](crate::Record::step) at most.
+    /// Bytes that had arrived by a time, counted from the start of the run; a point per
+    /// [`Record::step`](crate::Record::step) at most.
     pub delivered: Vec<(Duration, u64)>,
-    /// The same with points by bytes rather than by time, 1,025 at most, each at the arrival that it tells of: enough to
+    /// The same with points by bytes rather than by time, 1,025 at most, each at the arrival that it reports: enough to
     /// say when each 500th of them had arrived. Empty without [`Record::step`](crate::Record::step).
     pub shares: Vec<(Duration, u64)>,
     /// Media: what became of the frames. Of a call, of all tracks together; it has no deadline and no stalls.
@@ -147,7 +150,8 @@ pub struct SideResult {
     pub retransmitted: u64,
     /// The newest round-trip sample at every acknowledgment.
     pub rtt: Quantiles,
-    /// Expiries of the probe timer that were too early: the next acknowledgment was for nothing newer than what had been sent before.
+    /// Expiries of the probe timer that were too early: the next acknowledgment was for nothing newer than what had
+    /// been sent before.
     pub early_probes: u64,
     /// Initial datagrams that were sent before anything of the peer had arrived: of a client, those before the first
     /// reply.
@@ -267,7 +271,7 @@ impl Figure {
         Figure::ModelBound,
     ];
 
-    /// What about every transport tells.
+    /// Figures that about every transport reports.
     pub const BASIC: &'static [Figure] = &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MaxWindow];
 }
 
@@ -308,8 +312,8 @@ pub struct Series {
     pub packets: Vec<PacketPoint>,
 }
 
-/// Whether the round-trip times among a path's numbers are measured. Before the first sample they are assumed (RFC 9002 section
-/// 6.2.2), which nobody wants to see in a plot.
+/// Whether the round-trip times among a path's numbers are measured. Before the first sample they are assumed (RFC 9002
+/// section 6.2.2), which nobody wants to see in a plot.
 pub fn is_measured(numbers: &Metrics) -> bool {
     let assumed = thalweg_recovery::Config::default().initial_rtt;
     let assumption = (assumed, assumed, assumed / 2, assumed);
@@ -354,14 +358,15 @@ pub struct LinkResult {
     pub stats: DirectionStats,
     /// Time with something to send.
     pub busy: Duration,
-    /// Points `(time, bytes waiting, how long the packet that left had been there, serialisation included)`, one per [`Record::step`](crate::Record::step) at most.
+    /// Points `(time, bytes waiting, how long the packet that left had been there, serialisation included)`, one per
+    /// [`Record::step`](crate::Record::step) at most.
     pub queue: Vec<(Duration, u64, Duration)>,
-    /// What its queue told about itself at the same times, if it is managed: its state by name
+    /// What its queue reported about itself at the same times, if it is managed: its state by name
     /// ([`Queue::signals`](thalweg_link::queue::Queue::signals)), and the counts `early_dropped` and `marked`.
     pub signals: Vec<Signal>,
 }
 
-/// A number that a queue told about itself over time.
+/// A number that a queue reported about itself over time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Signal {

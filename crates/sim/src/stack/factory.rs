@@ -18,7 +18,7 @@ use crate::result::SideResult;
 /// of two (8).
 pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
 
-/// What a stack is told when it is to make the two ends of a flow.
+/// The context in which a stack makes the two ends of a flow.
 pub struct StackContext<'a> {
     /// The whole plan.
     pub plan: &'a Plan,
@@ -62,7 +62,7 @@ pub trait StackFactory: Send + Sync {
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError>;
 
     /// How the packets of a bulk transfer are made up, for the [`Floor`](crate::Floor). Those of QUIC unless the stack
-    /// says otherwise. `up` tells whether the client sends the data.
+    /// says otherwise. `up` states whether the client sends the data.
     fn framing(&self, flow: &FlowPlan, up: bool) -> Framing {
         let sender = if up { &flow.client } else { &flow.server };
         let datagram = u32::from(sender.max_mtu.max(sender.initial_mtu));
@@ -108,7 +108,7 @@ pub struct StackInfo {
     /// Whether the same seed is the same run to the bit. Default true; a stack that draws chance from the system is
     /// not.
     pub is_repeatable: bool,
-    /// Whether its connections can go on from another local address when they are told of it. Default false.
+    /// Whether its connections can go on from another local address when they are notified. Default false.
     pub hears_of_moves: bool,
     /// Whether its connections can use what an earlier one has saved ([`FlowPlan::saved`]). Default false.
     pub resumes: bool,

@@ -1,4 +1,4 @@
-//! Stacks: what an implementation of a transport does for a host, and what it says of itself.
+//! Stacks: the interface of a transport's implementation, and its description.
 //!
 //! A transport with connections implements [`Stack`], and [`Node`] makes a [`Host`](crate::Host) of it. A
 //! [`StackFactory`] makes the two hosts of a flow and describes the stack; the [`Registry`](crate::Registry) finds it

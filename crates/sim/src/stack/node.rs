@@ -1,4 +1,4 @@
-//! The host of every transport with connections: when who is called, what runs on a connection, what is reported.
+//! The host of every transport with connections: the order of calls, the application of each connection, the figures.
 
 use std::net::SocketAddr;
 
@@ -180,7 +180,7 @@ impl<S: Stack + 'static> Node<S> {
                 can_send = true;
                 continue;
             }
-            // A connection becomes ready within a call that sends nothing more; its application must hear of it.
+            // A connection becomes ready within a call that sends nothing more; its application must be notified.
             if !(wrote && sent || events.connected) {
                 break;
             }

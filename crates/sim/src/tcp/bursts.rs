@@ -1,4 +1,4 @@
-//! How much a sender with segmentation offload hands over at once, and when it waits for more room (Linux's `tcp_output.c`).
+//! Bursts of a sender with segmentation offload: their size, and when they wait for more room (Linux's `tcp_output.c`).
 //!
 //! ```text
 //! burst   = a 1024th of a second at the rate 2 or 1.2 windows per smoothed round trip + 64 KiB >> (min RTT / 512 us)

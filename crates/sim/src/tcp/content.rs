@@ -1,8 +1,9 @@
-//! What the bytes of a connection mean: the applications' writes, beside the link.
+//! The content of a connection's bytes: the applications' writes, beside the link.
 //!
-//! Packets carry zeros. What was written is kept here in the order of the stream, shared by both ends, and becomes readable when TCP has
-//! delivered so much in order; there is nothing to reassemble, and nothing that could be read too early. Streams of the application follow
-//! each other in one byte stream as they were written, as requests of HTTP/1.1 do; a stream that ends empty takes a byte.
+//! Packets carry zeros. What was written is kept here in the order of the stream, shared by both ends, and becomes
+//! readable when TCP has delivered so much in order; there is nothing to reassemble, and nothing that could be read too
+//! early. Streams of the application follow each other in one byte stream as they were written, as requests of HTTP/1.1
+//! do; a stream that ends empty takes a byte.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What goes between a connection and its sending half: what leaves, why nothing does, what ACKs say.
+//! Types between a connection and its sending half: segments that leave, reasons why none does, ACKs.
 
 use thalweg_units::Instant;
 
@@ -8,7 +8,7 @@ pub(super) struct Transmit {
     pub(super) start: u64,
     pub(super) length: u32,
     pub(super) is_new: bool,
-    /// Tells the receiver that its marks have been heeded (CWR).
+    /// Reports to the receiver that its marks have been answered (CWR).
     pub(super) has_slowed: bool,
 }
 

@@ -10,10 +10,10 @@
 //! | how much leaves at once | `bursts.rs` |
 //! | what can be set | [`TcpConfig`]; the policies are those of the flow, over those of its [`TcpProfile`] |
 //!
-//! SYN and SYN/ACK with MSS, window scale, SACK and timestamps; ACKs with up to four SACK blocks, D-SACK among them. A connection ends with
-//! the client's FIN; whoever has gone answers with FIN to what still comes. Requests of one flow follow each other on its connection, or
-//! take one connection each. A server knows a connection by both addresses: to what comes from another one it answers RST, and the
-//! client's connection is over.
+//! SYN and SYN/ACK with MSS, window scale, SACK and timestamps; ACKs with up to four SACK blocks, D-SACK among them. A
+//! connection ends with the client's FIN; whoever has gone answers with FIN to what still comes. Requests of one flow
+//! follow each other on its connection, or take one connection each. A server knows a connection by both addresses: to
+//! what comes from another one it answers RST, and the client's connection is over.
 
 mod bursts;
 mod connection;

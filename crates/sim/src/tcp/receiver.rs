@@ -1,15 +1,17 @@
 //! The receiving half of a connection: what has arrived, when to acknowledge it, and what to say then.
 //!
-//! Every second full segment is acknowledged, a single one after the delay (RFC 9293 section 3.8.6.3); out of order, filling a hole, or twice:
-//! at once (RFC 5681 section 4.2). SACK blocks name the most recent first (RFC 2018 section 4), a duplicate before all others (D-SACK, RFC
-//! 2883). A mark is echoed until the sender says that it has slowed down (RFC 3168 section 6.1.3).
+//! Every second full segment is acknowledged, a single one after the delay (RFC 9293 section 3.8.6.3); out of order,
+//! filling a hole, or twice: at once (RFC 5681 section 4.2). SACK blocks name the most recent first (RFC 2018 section
+//! 4), a duplicate before all others (D-SACK, RFC 2883). A mark is echoed until the sender says that it has slowed down
+//! (RFC 3168 section 6.1.3).
 //!
 //! As Linux does it (`tcp_input.c`):
 //!
 //! ```text
-//! in order      each of the first 16, and of the 16 after something out of order or twice; then as soon as more than one
-//!               segment's worth is unanswered, or after the delay
-//! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40 ms
+//! in order      each of the first 16, and of the 16 after something out of order or twice; then as soon as more than
+//!               one segment's worth is unanswered, or after the delay
+//! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40
+//!               ms
 //! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th
 //! offload       segments that come less than 25 us apart are merged for 50 us or 64 kB, and answered together
 //! ```
@@ -139,7 +141,7 @@ impl Receiver {
         self.marked
     }
 
-    /// A segment arrived with this mark, and every mark is counted: a change is told at once (RFC 9768 section
+    /// A segment arrived with this mark, and every mark is counted: a change is reported at once (RFC 9768 section
     /// 3.2.2.5.1).
     pub(super) fn count_mark(&mut self, ecn: Ecn) {
         let is_marked = ecn == Ecn::Ce;

@@ -5,10 +5,10 @@
 //! order      the same by time: every transmission, so that a repair can be found lost too (RFC 8985 section 6)
 //! ```
 //!
-//! A transmission is lost when enough transmissions after it were delivered, or enough time has passed since, as the reordering policy
-//! says; `fixed` without its time threshold is RFC 6675 section 4. Limited transmit (RFC 3042) needs no rule of its own: a SACKed segment leaves
-//! the flight, and what the window then has room for may leave. Of RFC 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a
-//! tail loss probe stands in for the rescue.
+//! A transmission is lost when enough transmissions after it were delivered, or enough time has passed since, as the
+//! reordering policy says; `fixed` without its time threshold is RFC 6675 section 4. Limited transmit (RFC 3042) needs
+//! no rule of its own: a SACKed segment leaves the flight, and what the window then has room for may leave. Of RFC
+//! 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a tail loss probe stands in for the rescue.
 //!
 //! RFC 6675 reduces the window once per episode, and finds no retransmission lost but by timeout. Here a retransmission
 //! is judged like any transmission, and its loss reduces the window again, as does that of new data sent since the
@@ -99,7 +99,7 @@ struct Marks {
     ecn: bool,
     /// Marks that the peer has counted so far.
     counted: u64,
-    /// The peer is to be told that marks have been heeded (CWR).
+    /// A response to marks is to be reported to the peer (CWR).
     has_slowed: bool,
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Sender {
     burst: u64,
     /// When something left last.
     latest: Option<Instant>,
-    /// Nothing is out, nothing waits, and the path has been told so: it need not be told again before the next
+    /// Nothing is out, nothing waits, and the path has been notified: it need not be notified again before the next
     /// transmission. Only where packets are not paced: a pacer saves up credit with every question.
     is_quiet: bool,
     marks: Marks,
@@ -446,7 +446,8 @@ impl Sender {
                 self.path.on_delivered(now, &segment.record, newest_before.saturating_sub(ordinal));
                 let sent = segment.record.sent();
                 let is_repeated = segment.transmissions > 1;
-                // Too soon for the repeat to have been answered: it was the first transmission (RFC 8985 section 6.2, step 2).
+                // Too soon for the repeat to have been answered: it was the first transmission (RFC 8985 section 6.2,
+                // step 2).
                 let rtt = self.path.path().rtt();
                 let is_first = is_repeated && rtt.has_sample && now.saturating_since(sent) < rtt.min;
                 if !is_repeated && sample.is_none_or(|(newest, _)| newest <= ordinal) {

@@ -36,8 +36,8 @@ impl fmt::Display for MinRto {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TcpProfile {
-    /// As Linux 6 comes, without a queue discipline that paces: CUBIC with HyStart, nothing paced, segmentation offload,
-    /// timestamps, its delayed and compressed ACKs.
+    /// As Linux 6 comes, without a queue discipline that paces: CUBIC with HyStart, nothing paced, segmentation
+    /// offload, timestamps, its delayed and compressed ACKs.
     #[default]
     Linux,
     /// CUBIC, and everything else as [`Shipped`](TcpProfile::Shipped): paced, every second segment acknowledged.
@@ -95,8 +95,9 @@ pub enum TcpAcks {
     /// Every second full segment, out of order every one (RFC 9293, RFC 5681).
     #[default]
     EverySecond,
-    /// As Linux: each of the first 16, then more than one segment's worth; a delay that follows how often segments come;
-    /// from the fourth duplicate on at most one each millisecond, or each twentieth of the round trip if that is less.
+    /// As Linux: each of the first 16, then more than one segment's worth; a delay that follows how often segments
+    /// come; from the fourth duplicate on at most one each millisecond, or each twentieth of the round trip if that is
+    /// less.
     Linux,
 }
 
@@ -116,8 +117,8 @@ pub struct TcpConfig {
     pub timestamps: bool,
     /// The first window. Default RFC 6928: ten segments.
     pub initial_window: InitialWindow,
-    /// For how long an ACK of a single segment may wait for another; zero: every segment is acknowledged at once. Default 40 ms, as in Linux;
-    /// RFC 1122 allows 500 ms.
+    /// For how long an ACK of a single segment may wait for another; zero: every segment is acknowledged at once.
+    /// Default 40 ms, as in Linux; RFC 1122 allows 500 ms.
     pub delayed_ack: Duration,
     /// The shortest retransmission timeout. Default as in Linux.
     pub min_rto: MinRto,
@@ -127,9 +128,9 @@ pub struct TcpConfig {
     pub counts_marks: bool,
     /// Tail loss probes (RFC 8985 section 7). Default true.
     pub tail_loss_probe: bool,
-    /// Whether reordering policies that count segments also lose one by time, once a later one was delivered: 9/8 of the round trip, as in QUIC.
-    /// Without it `reordering=fixed` is RFC 6675: three later ones have to be delivered. Policies that work by time (`rack`) do so either
-    /// way. Default true.
+    /// Whether reordering policies that count segments also lose one by time, once a later one was delivered: 9/8 of
+    /// the round trip, as in QUIC. Without it `reordering=fixed` is RFC 6675: three later ones have to be delivered.
+    /// Policies that work by time (`rack`) do so either way. Default true.
     pub time_threshold: bool,
     /// Bytes of a full packet, IP header included. Default 1500.
     pub mtu: u16,

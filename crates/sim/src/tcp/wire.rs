@@ -1,8 +1,8 @@
-//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale, SACK and
-//! timestamps.
+//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale, SACK
+//! and timestamps.
 //!
-//! Data are zeros: what they mean travels beside the link (`content.rs`). Everything else is as on the wire, checksum included, so that
-//! damage is noticed.
+//! Data are zeros: what they mean travels beside the link (`content.rs`). Everything else is as on the wire, checksum
+//! included, so that damage is noticed.
 
 /// Bytes of a header without options.
 pub(super) const HEADER: usize = 20;
@@ -41,9 +41,9 @@ pub(super) fn ace(marked: u64) -> u16 {
     flag(4, AE) | flag(2, CWR) | flag(1, ECE)
 }
 
-/// How many of `acked` newly delivered packets arrived marked, as far as the ACE field tells beyond a count of `marked`
+/// How many of `acked` newly delivered packets arrived marked, as far as the ACE field shows beyond a count of `marked`
 /// before. Where more were delivered than the field can count, the most that it allows for (appendix A.2.1). None if it
-/// tells of more than were delivered: it is older than what is known.
+/// shows more than were delivered: it is older than what is known.
 pub(super) fn newly_marked(flags: u16, marked: u64, acked: u64) -> Option<u64> {
     let bit = |flag: u16, bit: u64| if flags & flag != 0 { bit } else { 0 };
     let field = bit(AE, 4) | bit(CWR, 2) | bit(ECE, 1);

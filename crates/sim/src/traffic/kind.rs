@@ -1,4 +1,4 @@
-//! What a kind of traffic is: the interface of its file, and what passes through it.
+//! The interface of kinds of traffic.
 
 use core::fmt::Debug;
 

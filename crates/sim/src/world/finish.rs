@@ -126,7 +126,8 @@ impl World<'_> {
             let byte_time: u128 = meters.iter().map(|meter| meter.byte_time()).sum();
             let mean = byte_time.checked_div(u128::from(bytes)).and_then(|mean| u64::try_from(mean).ok());
             let mean = mean.map(|mean| (ORIGIN + Duration::from_nanos(mean)).saturating_since(start));
-            // The receiver of the larger part tells when the last byte came: requests and acknowledgments do not count.
+            // The receiver of the larger part records when the last byte came: requests and acknowledgments do not
+            // count.
             let receiver = meters.iter().max_by_key(|meter| (meter.bytes(), meter.last()));
             let last = receiver.and_then(|meter| meter.last()).filter(|_| status == Status::Finished);
             let window = self.plan.measure.map(|(from, to)| (ORIGIN + from, ORIGIN + to));

@@ -126,7 +126,7 @@ struct Link {
 }
 
 impl Link {
-    /// Takes note of what a packet that left `at` that time tells about the queue.
+    /// Takes note of what a packet that left `at` that time shows about the queue.
     fn note(&mut self, at: Instant, sojourn: Duration, direction: &Direction<Carried<Box<Datagram>>>) {
         let time = at.saturating_since(ORIGIN);
         self.series.push((time, direction.queue_bytes(), sojourn));
@@ -147,7 +147,7 @@ impl Link {
     }
 }
 
-/// Hears what the links do.
+/// Receives the events of the links.
 struct Listener<'a> {
     links: &'a mut [Link],
     arrivals: &'a mut VecDeque<Packet<Box<Datagram>>>,

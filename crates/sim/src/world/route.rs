@@ -3,9 +3,9 @@
 //! The routing table has an entry per pair of addresses. A server has one address. A client has one on every route that
 //! it takes, and what the server sees of it is that address with the port that a NAT on the way has chosen: an entry
 //! therefore holds the client's address twice, as the client knows it (`local`) and as the server sees it (`public`).
-//! Its addresses and links never change. A NAT that forgets the client, or a client that takes another route, adds one, and of
-//! several entries that fit a datagram the newest counts. A datagram keeps the entry that it was sent by, so it arrives
-//! with the address, and at the end, that were right then.
+//! Its addresses and links never change. A NAT that forgets the client, or a client that takes another route, adds one,
+//! and of several entries that fit a datagram the newest counts. A datagram keeps the entry that it was sent by, so it
+//! arrives with the address, and at the end, that were right then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -92,8 +92,8 @@ impl Routes {
     }
 }
 
-/// Numbers that tell the routes of a flow from each other, of the first one and of those that its moves lead to: that of
-/// the first path, or, where another route of the flow begins there too, one above those of all `paths`.
+/// Numbers that tell the routes of a flow from each other, of the first one and of those that its moves lead to: that
+/// of the first path, or, where another route of the flow begins there too, one above those of all `paths`.
 fn numbers(flow: &FlowPlan, paths: usize) -> (usize, Vec<usize>) {
     let mut known: BTreeMap<&[usize], usize> = BTreeMap::new();
     let mut taken = BTreeSet::new();
@@ -151,7 +151,7 @@ impl<'a> World<'a> {
             return Err(PlanError::Setup {
                 flow: flow.name.clone(),
                 reason: format!(
-                    "the stack \"{}\" cannot be told that its address has changed; move it without notice",
+                    "the stack \"{}\" cannot be notified that its address has changed; move it without notice",
                     flow.stack
                 ),
             });

@@ -1,4 +1,4 @@
-//! Every stack on the same few links: medians of completion over seeds.
+//! A comparison of all stacks on the same few links: medians of completion over seeds.
 //!
 //! `sim-compare [SEEDS [STACK…]]`, by default 5 seeds of thalweg and of the stacks of this package.
 

@@ -10,9 +10,9 @@ use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions};
 
-/// Tells the child process which directory to serve.
+/// The variable for the child process: the directory to serve.
 const SITE: &str = "THALWEG_TEST_SITE";
-/// Tells the child process how much memory it may take, bytes.
+/// The variable for the child process: the memory it may take, bytes.
 const MEMORY: &str = "THALWEG_TEST_MEMORY";
 /// Names a program to run as the server instead, with its `serve` command.
 const PROGRAM: &str = "THALWEG_TEST_PROGRAM";

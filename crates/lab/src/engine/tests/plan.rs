@@ -1,4 +1,4 @@
-//! What a world becomes in the simulator: what seeds draw, and what they leave alone.
+//! The simulator's plan of a world: what seeds draw, and what they leave alone.
 
 use thalweg_link::{RateModel, Spread, Streams};
 use thalweg_sim::traffic::{Flows, Page, Requests};

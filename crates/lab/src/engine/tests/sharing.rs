@@ -1,4 +1,4 @@
-//! What flows get of the links that they share.
+//! Shares of flows of a link in common.
 
 use super::*;
 

@@ -59,7 +59,7 @@ pub(super) fn draw(
     ink.finish(top + rows as f64 * (height + head + 46.0), name)
 }
 
-/// What to say about panels that are left out.
+/// The note on panels that are left out.
 pub fn left_out(panels: usize) -> String {
     match panels.checked_sub(MOST).filter(|more| *more > 0) {
         None => String::new(),

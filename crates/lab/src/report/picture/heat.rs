@@ -125,7 +125,7 @@ impl Heat {
         ink.text("axis", ((panel.left + panel.right) / 2.0, panel.bottom + 35.0), Anchor::Middle, &self.across.0);
     }
 
-    /// Draws the bar that says which color is which value, and gives its height.
+    /// Draws the bar of colors and their values, and returns its height.
     fn bar(&self, ink: &mut Ink, scale: &Scale, stops: &[(u8, u8, u8)], (left, right): (f64, f64)) -> f64 {
         const STEPS: usize = 60;
         let width = (right - left) / STEPS as f64;

@@ -160,7 +160,7 @@ impl Ink {
         let _ = writeln!(self.body, "<path class=\"{class}\"{style} d=\"{d}\"/>");
     }
 
-    /// A mark whose shape, beside its color, tells what it stands for.
+    /// A mark whose shape, beside its color, shows what it stands for.
     pub(super) fn mark(&mut self, color: usize, (x, y): (f64, f64), r: f64, title: &str) {
         let class = colored("mark", color);
         let d = match color % 4 {

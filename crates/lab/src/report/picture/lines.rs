@@ -91,7 +91,7 @@ impl Lines {
         }
     }
 
-    /// What to say about lines that lie on each other, if there are any.
+    /// The note on lines that lie on each other, if there are any.
     pub fn beneath(&self) -> &'static str {
         /// About as large as panels are.
         const PANEL: Panel = Panel { left: 0.0, right: 400.0, top: 0.0, bottom: 210.0 };

@@ -1,4 +1,4 @@
-//! How the values of a metric are distributed over runs: boxes of few values, curves of many.
+//! Distributions of a metric over runs: boxes of few values, curves of many.
 
 use super::metrics::entries;
 use super::source::Source;

@@ -1,4 +1,5 @@
-//! Which picture shows a metric: a line over a number that varies, a map of two numbers, or points by place and choice.
+//! The choice of a picture for a metric: a line over a number that varies, a map of two numbers, or points by place and
+//! choice.
 
 use std::collections::BTreeMap;
 

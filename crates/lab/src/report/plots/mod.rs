@@ -1,4 +1,4 @@
-//! The plots of a page: which there are, in which section they stand, and what says how many are left out.
+//! The plots of a page, by section, with the number of those left out.
 //!
 //! A plot is a file here that draws it, and an entry of [`SECTIONS`]; the page needs to know nothing else about it.
 //! Where a plot does not apply it draws nothing, and a section without pictures is not in the page.

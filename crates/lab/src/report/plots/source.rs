@@ -1,4 +1,4 @@
-//! What plots are drawn from.
+//! The source of plots: a scenario, its runs, places and choices.
 
 use crate::choices::Grid;
 use crate::matrix::Matrix;

@@ -1,4 +1,4 @@
-//! How long packets waited in a queue, as shares of them: a panel for each place, a line for each choice.
+//! Sojourn times of packets in a queue as a distribution: a panel for each place, a line for each choice.
 
 use super::source::Source;
 use crate::choices::{Grid, LOOKS};

@@ -119,7 +119,7 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     FlowKey {
         name: "move",
         example: r#"{ at = "2 s", to = "home", notice = true }"#,
-        doc: "the client takes another path, one table or a list; notice tells whether its transport learns of it",
+        doc: "the client takes another path, one table or a list; notice = true notifies its transport",
         read: |draft, _| {
             let moves = moves::moves(draft.reader, draft.paths, draft.stack);
             draft.put(moves, |flow, moves| flow.moves = moves);
@@ -130,7 +130,7 @@ pub const FLOW_KEYS: &[FlowKey] = &[
         name: "rebind",
         example: r#""1 s""#,
         doc: "a NAT on the path forgets the client at this time, or at each of a list of times",
-        // Read and told with what moves the client: both are changes of its address, in the order of time.
+        // Read and named together with `move`: both are changes of its address, in the order of time.
         read: |_, _| {},
         tell: |_| None,
     },

@@ -13,7 +13,7 @@ pub struct MoveSpec {
     pub at: Duration,
     /// The path from then on, by name; none if a NAT on the way forgets the client.
     pub to: Option<String>,
-    /// Whether the client's transport is told.
+    /// Whether the client's transport is notified.
     pub notice: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn moves(reader: &Reader<'_>, paths: &[String], stack: Option<&StackI
             let notice = field.boolean()?;
             if let Some(stack) = stack.filter(|stack| notice && !stack.hears_of_moves) {
                 field.complain(format!(
-                    "needs a stack whose connections can be told of a new address, which \"{}\" is not; write notice = false",
+                    "needs a stack whose connections can be notified of a new address, which \"{}\" is not; write notice = false",
                     stack.name
                 ));
             }

@@ -1,4 +1,4 @@
-//! What a flow says of its stack: the policies of its recovery, and the settings that no other stack has.
+//! Settings of a flow's stack: the policies of its recovery, and those that no other stack has.
 
 use thalweg_recovery::{Policies, PolicyError};
 use thalweg_sim::{Accepts, SettingValue, Settings, StackInfo, SupportedPolicies};
@@ -114,6 +114,6 @@ pub(super) fn policies(
     if !fine {
         return None;
     }
-    // Only the whole tells whether the parts go together.
+    // Only the whole shows whether the parts go together.
     named(&items.join(", ")).map_err(|error| field.complain(error)).ok()
 }

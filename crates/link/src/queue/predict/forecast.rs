@@ -1,4 +1,4 @@
-//! Which candidate is believed, and when it fires.
+//! The forecast of load: the choice of a candidate, and the moment at which it acts.
 
 use super::candidate::{Candidate, Loads};
 use super::history::History;
@@ -46,12 +46,12 @@ impl Rules {
     }
 }
 
-/// What flows are to be told about a slow start.
+/// The forecast of a slow start that flows are to be signaled.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Warning {
     /// For how many nanoseconds from now on to mark.
     pub(super) mark_for: u64,
-    /// Flows that have been told in this slot or later need not be told again.
+    /// Flows that have been signaled in this slot or later need not be signaled again.
     pub(super) told_since: u64,
 }
 

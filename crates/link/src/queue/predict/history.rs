@@ -1,4 +1,4 @@
-//! What has arrived by the end of each slot, and when it had left.
+//! The history of arrivals and departures, slot by slot.
 
 /// The end of a slot.
 #[derive(Copy, Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 //! Kulatunga, Järvinen and Fairhurst showed the idea ("Gazing Beyond Horizon", AINA 2017): an exponential transient can
 //! be measured in the traffic itself, below saturation and without knowing the round trip. The published parameters
 //! are not available to us. What is here is a reconstruction \[R\] from the authors' slides, with parameters of our
-//! own; `docs/queues-predict.md` has measurements and the sensitivity to each parameter.
+//! own; `docs/queues.md` has measurements and the sensitivity to each parameter.
 //!
 //! # What is measured
 //!
@@ -85,7 +85,7 @@ pub struct Predict {
     pub persist: u32,
     /// Thousandths: how long to mark, in stretched round trips. 3. One leaves out the flows that send nothing in it,
     /// and once in a while the queue then grows as if there were no mark at all; with 2 that still happens where the
-    /// candidate is shorter than the round trip. As flows are told once, more costs nothing.
+    /// candidate is shorter than the round trip. As flows are signaled once, more costs nothing.
     pub mark_for: u32,
     /// Thousandths: how long to forecast nothing after that, in stretched round trips. 1: what the
     /// marks do has to show first.
@@ -257,23 +257,23 @@ impl Kind for Predict {
     }
 }
 
-/// How many places there are for flows that have been told. Of four flows two share one once in 700 runs; the second is
-/// then told by a later forecast. 32 KiB.
+/// How many places there are for flows that have been signaled. Of four flows two share one once in 700 runs; the
+/// second is then signaled by a later forecast. 32 KiB.
 const PLACES: u32 = 4_096;
 
-/// Until when packets are marked, and which flows have been told.
+/// Until when packets are marked, and which flows have been signaled.
 #[derive(Debug)]
 struct Episode {
     until: Instant,
-    /// Who has been told in this slot or later is not told again.
+    /// A flow that has been signaled in this slot or later is not signaled again.
     told_since: u64,
-    /// One more than the slot in which the flows of a place were told last; 0 for never.
+    /// One more than the slot in which the flows of a place were signaled last; 0 for never.
     told: Box<[u64]>,
     hash: FlowHash,
 }
 
 impl Episode {
-    /// Tells the flow of a packet, with this packet, unless it has been told.
+    /// Signals the flow of a packet, with this packet, unless it has been signaled.
     fn tell(&mut self, slot: u64, tuple: u64, tell: impl FnOnce() -> bool) {
         let place = self.hash.slot(tuple, PLACES);
         if let Some(told) = self.told.get_mut(place)
@@ -355,7 +355,7 @@ impl<P> PredictQueue<P> {
         }
     }
 
-    /// Tells the flow of a packet, if that is what is done now. False if the packet is to be dropped.
+    /// Signals the flow of a packet, if that is what is done now. False if the packet is to be dropped.
     fn tell(&mut self, now: Instant, packet: &mut Packet<P>) -> bool {
         let mut passes = true;
         if now < self.episode.until {

@@ -298,7 +298,8 @@ fn an_episode_marks_one_packet_of_every_flow() {
     assert_eq!(two_flows(&head, Ecn::NotEct), ([0, 0], 2));
 }
 
-/// A burst waits when the forecast comes: at the tail the mark waits as long, at the head it leaves with the next packet.
+/// A burst waits when the forecast comes: at the tail the mark waits as long, at the head it leaves with the next
+/// packet.
 #[test]
 fn a_mark_at_the_head_leaves_ahead_of_what_waits() {
     let leaves = |mark_at| {

@@ -1,4 +1,4 @@
-//! What a server's connection begins with.
+//! The state with which a server's connection begins.
 
 use std::{
     net::{IpAddr, SocketAddr},

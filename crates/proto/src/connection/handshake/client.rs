@@ -1,4 +1,4 @@
-//! What only a client's handshake has: who the server is, and the stores of what is known of it.
+//! The client's side of a handshake: the server's name, and the stores of what is known of it.
 
 use std::{net::SocketAddr, sync::Arc};
 

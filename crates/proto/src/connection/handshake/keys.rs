@@ -42,7 +42,8 @@ struct Previous {
 #[derive(Default)]
 pub(crate) struct KeyStore {
     initial: Option<Keys>,
-    /// Server: opens Initial packets of the version the client began with, if we answered in another (RFC 9369 section 4.1).
+    /// Server: opens Initial packets of the version the client began with, if we answered in another (RFC 9369 section
+    /// 4.1).
     first_version: Option<DirectionKeys>,
     handshake: Option<Keys>,
     early: Option<DirectionKeys>,
@@ -63,7 +64,7 @@ pub(crate) fn nonce_path(space: SpaceId) -> u32 {
     }
 }
 
-/// What opening a 1-RTT packet told us about key generations; the number is the length of the plain text.
+/// What opening a 1-RTT packet showed about key generations; the number is the length of the plain text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// Current or previous keys: nothing to do.
@@ -156,8 +157,8 @@ impl KeyStore {
         if first_version { self.first_version.as_ref() } else { self.initial.as_ref().map(|k| &k.remote) }
     }
 
-    /// The key that removes header protection from a packet of `space`, or from 0-RTT. `first_version`: the packet is in
-    /// the version the client began with, not the one in use.
+    /// The key that removes header protection from a packet of `space`, or from 0-RTT. `first_version`: the packet is
+    /// in the version the client began with, not the one in use.
     pub fn remote_header(&self, space: SpaceId, early: bool, first_version: bool) -> Option<&dyn HeaderKey> {
         match space {
             SpaceId::Initial => self.initial_remote(first_version).map(|k| &*k.header),
@@ -252,7 +253,8 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are gone.
+    /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are
+    /// gone.
     pub fn may_update(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
     }

@@ -1,4 +1,4 @@
-//! The state of getting started: TLS, keys, versions, tokens, Retry, 0-RTT, and what its outcome was.
+//! The handshake: TLS, keys, versions, tokens, Retry, 0-RTT, and its outcome.
 
 mod accept;
 mod client;
@@ -45,7 +45,7 @@ pub(crate) struct Handshake {
     /// Client: a packet of the server was processed, so Retry and Version Negotiation come too late.
     pub heard: bool,
     pub ids: HandshakeIds,
-    /// What the peer told about itself.
+    /// The peer's transport parameters.
     pub peer_params: TransportParameters,
     /// It has.
     pub params_applied: bool,

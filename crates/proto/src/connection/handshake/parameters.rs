@@ -84,7 +84,7 @@ pub(crate) fn min_ack_delay(config: &TransportConfig) -> Option<Duration> {
     })
 }
 
-/// What we tell the peer.
+/// Our transport parameters.
 pub(crate) fn local_parameters(
     config: &TransportConfig,
     limits: &StreamLimits,

@@ -1,4 +1,4 @@
-//! Retry: a server wants to see the client's address proved first (RFC 9000 section 17.2.5).
+//! Retry: a proof of the client's address before the server keeps state (RFC 9000 section 17.2.5).
 
 use super::{Handshake, keys::KeyStore};
 use crate::{cid::ConnectionId, packet};

@@ -1,4 +1,4 @@
-//! What a server's tokens tell about the path, for the client's next connection (RFC 9959: saved parameters).
+//! Saved parameters of the path in a server's tokens, for the client's next connection (RFC 9959).
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -13,26 +13,26 @@ const WORTH_TELLING: u64 = 4;
 /// Tokens that a connection hands out at most: a window that doubles from four datagrams reaches 100 MB in 15 of them.
 const MOST_TOKENS: u8 = 20;
 
-/// Server: what the client's next token is to tell about the path.
+/// Server: what the client's next token is to hold about the path.
 pub(crate) struct SavedPathTokens {
     key: Arc<TokenKey>,
     /// Seconds since 1970, when the connection began.
     unix_time: u64,
     begun: Instant,
-    /// What the latest token tells.
+    /// The content of the latest token.
     told: Option<SavedPath>,
     left: u8,
 }
 
 impl SavedPathTokens {
-    /// Of a connection that begins now; `None` if tokens are not to tell anything, which costs packets some room.
+    /// Of a connection that begins now; `None` if tokens are to hold nothing, since that costs packets some room.
     pub fn new(config: &ServerConfig, unix_time: u64, begun: Instant) -> Option<SavedPathTokens> {
         let is_used = config.new_tokens && config.transport.policies.resume != ResumePolicy::Off;
         let key = is_used.then(|| config.token_key.clone())?;
         Some(SavedPathTokens { key, unix_time, begun, told: None, left: MOST_TOKENS })
     }
 
-    /// Whether a token that tells this would be of more use than the latest one.
+    /// Whether a token with this would be of more use than the latest one.
     fn is_news(&self, saved: &SavedPath) -> bool {
         let Some(told) = self.told else { return true };
         let has_grown = |now: u64, before: u64| now > before.saturating_add(before / WORTH_TELLING);
@@ -47,7 +47,7 @@ impl SavedPathTokens {
         self.left > 0
     }
 
-    /// Another token for the client at `ip`, if it would tell more than the latest.
+    /// Another token for the client at `ip`, if it would hold more than the latest.
     pub(super) fn tell(&mut self, now: Instant, ip: IpAddr, saved: &SavedPath, rng: &mut impl Rng) -> Option<Vec<u8>> {
         if !self.is_news(saved) {
             return None;

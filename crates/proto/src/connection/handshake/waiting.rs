@@ -1,4 +1,4 @@
-//! A packet whose keys are still to come.
+//! Packets that wait for their keys.
 
 use thalweg_units::Instant;
 

@@ -1,4 +1,4 @@
-//! How many new addresses a peer may come from.
+//! Credit for new paths: how many new addresses a peer may use.
 
 use thalweg_units::Instant;
 

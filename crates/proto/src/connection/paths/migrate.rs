@@ -137,7 +137,7 @@ impl PathSet {
         }
     }
 
-    /// Tells the endpoint how a stateless reset of the peer would look.
+    /// Passes the peer's stateless reset token to the endpoint.
     pub fn announce_reset_token(&self, cids: &Cids, reports: &mut Reports) {
         let active = cids.remote.get(cids.remote.active_sequence());
         if let Some(token) = active.and_then(|cid| cid.reset_token) {

@@ -115,7 +115,7 @@ impl PathSet {
         recovery.set_amplification_limited(now, limited);
     }
 
-    /// Tells the searches for the size of datagrams what became of a packet; an answer is the new size.
+    /// Reports to the searches for the size of datagrams what became of a packet; an answer is the new size.
     ///
     /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
     pub fn tell_mtu_discovery(

@@ -1,4 +1,4 @@
-//! What may leave twice: probes after a silence, copies of the handshake's flights, copies of a transfer's tail.
+//! Repeated packets: probes after a silence, copies of the handshake's flights, copies of a transfer's tail.
 //!
 //! One rule for all three. Contents that are under way become due once more, the oldest first except in the tail, and
 //! leave in packets of their own (RFC 9000 section 13.3). Probes ignore the window; copies wait until nothing else is

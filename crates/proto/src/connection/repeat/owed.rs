@@ -1,4 +1,4 @@
-//! What a packet-number space owes: packets, and which of those under way they repeat.
+//! Repeats owed by a packet-number space: their number, and the packets under way that they repeat.
 
 use std::ops::Range;
 

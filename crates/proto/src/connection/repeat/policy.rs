@@ -1,4 +1,4 @@
-//! The policies that say what leaves twice: `handshake` and `tail`.
+//! Policies of repeated packets: `handshake` and `tail`.
 
 use thalweg_recovery::{HandshakePolicy, Policies, TailPolicy};
 

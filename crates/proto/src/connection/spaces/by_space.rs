@@ -1,4 +1,4 @@
-//! One of something for each packet-number space, found by the space's name.
+//! A table with one entry for each packet-number space, found by the space's name.
 
 use std::ops::{Index, IndexMut};
 

@@ -1,4 +1,5 @@
-//! The CRYPTO stream of one packet-number space: handshake bytes in order, out of order and lost (RFC 9000 section 7.5).
+//! The CRYPTO stream of one packet-number space: handshake bytes in order, out of order and lost (RFC 9000 section
+//! 7.5).
 
 use std::ops::Range;
 

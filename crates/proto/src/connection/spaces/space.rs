@@ -1,5 +1,4 @@
-//! What a connection keeps per packet-number space besides recovery: numbers, acknowledgments, CRYPTO, a PING that is
-//! owed.
+//! The state of a packet-number space besides recovery: numbers, acknowledgments, CRYPTO, a PING that is owed.
 
 use thalweg_recovery::SpaceId;
 

@@ -1,4 +1,4 @@
-//! How much of what applications write is held: by credit, per connection, and for all of an endpoint.
+//! Bounds on buffered writes: by credit, per connection, and for all of an endpoint.
 
 use super::*;
 
@@ -118,7 +118,7 @@ fn a_writer_without_credit_asks_for_it_under_a_spent_budget_and_goes_on_when_it_
     for id in ids {
         assert_eq!(a.write(id, &[1; 100]), Err(WriteError::Blocked));
     }
-    // The other end learns of the streams, though there is not a byte of theirs.
+    // The other end sees the streams, though there is not a byte of theirs.
     settle(&mut a, &mut b);
     assert_eq!([b.accept(Dir::Uni), b.accept(Dir::Uni)], ids.map(Some));
     assert_eq!(events(&mut a), []);

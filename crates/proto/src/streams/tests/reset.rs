@@ -73,7 +73,7 @@ fn waiting_for_a_reset_ends_with_it_or_once_none_can_come() {
         assert_eq!(s.await_reset(id), Err(ReadError::Blocked));
     }
     events(&mut s);
-    // Data wait unread, of which the application was told: it is told of the reset all the same.
+    // Data wait unread, of which the application was notified: it is notified of the reset all the same.
     assert_eq!(s.await_reset(cut), Err(ReadError::Blocked));
     s.on_stream(cut, 3, false, b"d").unwrap();
     assert_eq!(events(&mut s), [], "more data are not what is waited for");

@@ -23,7 +23,7 @@ fn take_all(v: &mut Streams) {
     while let Ok(Some(_)) = v.read_unordered(client(Dir::Uni, 0), 1 << 20) {}
 }
 
-/// What the peer was told.
+/// What was sent to the peer.
 struct Credit {
     stream: u64,
     updates: u64,

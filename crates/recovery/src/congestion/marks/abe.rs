@@ -1,4 +1,5 @@
-//! A mark is answered by less than a loss (Alternative Backoff with ECN, RFC 8511): a queue that marks is short.
+//! Alternative Backoff with ECN (RFC 8511): a smaller reduction for a mark than for a loss, because a queue that marks
+//! is short.
 //!
 //! How much less is the growth's: it regains what it gives up. Slow start overshoots by up to a window, so that only
 //! congestion avoidance gets away with less (section 3.1); a start that ended by itself has given that back already.

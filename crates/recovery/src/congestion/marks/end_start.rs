@@ -1,4 +1,4 @@
-//! The first mark ends slow start without a reduction.
+//! An end of slow start without a reduction, by the first mark.
 //!
 //! A queue that forecasts the load marks while slow start has not filled the path yet. Such a mark asks the sender to
 //! stop doubling, not to send less. The first mark ends slow start where it stands:
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! In the quiet span marks are counted and ignored: packets that left before the response carry the same message, and
-//! the packets of the following half round trip queue behind them. Predict (see `docs/queues-predict.md`) marks for two
+//! the packets of the following half round trip queue behind them. Predict (see `docs/queues.md`) marks for two
 //! of its own estimates of the round trip.
 
 use thalweg_units::{Duration, DurationExt, Instant, math};

@@ -114,7 +114,7 @@ pub(crate) trait MarkResponse: Debug + Send {
     /// A mark arrived, and no reduction since it was sent has answered it.
     fn on_mark(&mut self, mark: Mark) -> MarkAction;
 
-    /// Whether it goes by the share of packets that arrive marked: where they are counted it is told of every ACK
+    /// Whether it goes by the share of packets that arrive marked: where they are counted it gets every ACK
     /// ([`on_counts`](Self::on_counts)), instead of single marks.
     fn goes_by_share(&self) -> bool {
         false

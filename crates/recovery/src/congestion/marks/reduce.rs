@@ -1,4 +1,4 @@
-//! A mark is answered as a loss is, in slow start and afterwards (RFC 9002 section 7.1, RFC 3168 section 6.1.2).
+//! The response to a mark as to a loss, in slow start and afterwards (RFC 9002 section 7.1, RFC 3168 section 6.1.2).
 
 use super::{Mark, MarkAction, MarkResponse};
 use crate::congestion::Decrease;

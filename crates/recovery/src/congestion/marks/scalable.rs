@@ -1,4 +1,4 @@
-//! The window follows the share of packets that arrive marked (RFC 8257, RFC 9331 section 4).
+//! The scalable response: the window follows the share of packets that arrive marked (RFC 8257, RFC 9331 section 4).
 //!
 //! Packets are ECT(1), and the window falls by half of the smoothed share of marked packets (RFC 8257 section 3.3):
 //!

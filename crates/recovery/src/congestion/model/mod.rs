@@ -1,8 +1,8 @@
 //! Controllers that work from a model of the path rather than from a window alone.
 //!
 //! A model owns its start, its window, its rate and its response to congestion. It implements
-//! [`Controller`](super::Controller) directly and takes what it needs of every [`AckEvent`](super::AckEvent): delivery-rate
-//! samples, rounds, losses packet by packet, marks, receive times. A reduction that the path calls for
+//! [`Controller`](super::Controller) directly and takes what it needs of every [`AckEvent`](super::AckEvent):
+//! delivery-rate samples, rounds, losses packet by packet, marks, receive times. A reduction that the path calls for
 //! ([`AckEvent::congestion`](super::AckEvent::congestion)) is a proposal to it.
 
 mod bbr;

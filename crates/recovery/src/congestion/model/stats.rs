@@ -1,4 +1,4 @@
-//! What a model of the path has done and learned.
+//! Statistics of a model of the path: its phases and its estimates.
 
 use core::ops::AddAssign;
 

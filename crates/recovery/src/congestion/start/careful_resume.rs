@@ -3,7 +3,7 @@
 //! It wraps another start. Without a saved path, or once it is done, every question goes to that one.
 //!
 //! ```text
-//! Reconnaissance  the wrapped start, until the path is confirmed: no loss, no mark, a round-trip time like the saved one
+//! Reconnaissance  the wrapped start, until the path is confirmed: no loss, no mark, a round-trip time like that saved
 //! Confirmed       the same, until the window limits the sender
 //! Unvalidated     window = jump, spread over a round trip; until it is used up, a round trip has passed, or the first
 //!                 packet of the jump is acknowledged
@@ -11,8 +11,8 @@
 //! Filled          the window has reached what the path held before: a quarter of the growth. A queue ends the start,
 //!                 unless deliveries are slower than before, so that others have made it; half of the window again
 //!                 without a queue means that there is more to have
-//! Safe Retreat    (congestion in either) half of what the path has proven to hold; no growth until the jump is settled,
-//!                 then slow start up to half of what it has proven by then
+//! Safe Retreat    (congestion in either) half of what the path has proven to hold; no growth until the jump is
+//!                 settled, then slow start up to half of what it has proven by then
 //! Normal          the wrapped start
 //! ```
 //!

@@ -5,7 +5,8 @@
 //! in a round, with a window of at least 16 datagrams:
 //!   ACK train   ACKs come at most 2 ms apart since the round began,
 //!               and now − beginning > (smallest RTT + allowance), half of that if packets are not paced  ──► avoidance
-//!   delay       more than 8 samples, and their minimum > smallest RTT + clamp(smallest RTT / 8, 4 ms, 16 ms) ──► avoidance
+//!   delay       more than 8 samples, and
+//!               their minimum > smallest RTT + clamp(smallest RTT / 8, 4 ms, 16 ms)                      ──► avoidance
 //! allowance   = min(1 ms, 256 KiB over the pacing rate)
 //! ```
 //!
@@ -16,7 +17,8 @@
 //! - Only the first slow start of a path works this way. Linux begins anew after a timeout.
 //! - A round begins with the first ACK for something sent after the beginning of the round before, as in RFC 9406.
 //!   Linux goes by the cumulative acknowledgment, which is the same without loss.
-//! - Samples are those that `exit-rtt=` names, by default with the peer's reported ACK delay taken off. TCP reports none.
+//! - Samples are those that `exit-rtt=` names, by default with the peer's reported ACK delay taken off. TCP reports
+//!   none.
 //! - The pacing rate is that of slow start, two windows per smoothed round trip. Linux holds the same
 //!   (`tcp_pacing_ss_ratio` of 200 %).
 //!

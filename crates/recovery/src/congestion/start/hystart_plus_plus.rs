@@ -1,9 +1,11 @@
 //! HyStart++ (RFC 9406): slow start that notices a rising round-trip time, slows down to make sure, and then stops.
 //!
 //! ```text
-//! slow start   window += min(acked, L datagrams);  if the round's minimum RTT has risen by clamp(last / 8, 4 ms, 16 ms): ──► conservative
-//! conservative window += a quarter of that;        if the RTT falls back below what it was on entry:                    ──► slow start
-//!                                                  after 5 rounds:                                                      ──► avoidance
+//! slow start    window += min(acked, L datagrams)
+//!               the round's minimum RTT has risen by clamp(last / 8, 4 ms, 16 ms)  ──► conservative
+//! conservative  window += a quarter of that
+//!               the RTT falls back below what it was on entry                      ──► slow start
+//!               5 rounds have passed                                               ──► avoidance
 //! ```
 //!
 //! A round ends when the first packet sent after its beginning is acknowledged. Each round compares its minimum over at

@@ -1,4 +1,4 @@
-//! What a start is asked, and what it answers.
+//! The interface of starts.
 
 use core::fmt::Debug;
 

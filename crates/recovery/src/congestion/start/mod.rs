@@ -1,4 +1,4 @@
-//! Slow start and what takes its place.
+//! Slow start and its variants.
 //!
 //! A start proposes a window on each ACK, may shape how packets leave, and says when to stop; the frame
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;

@@ -129,7 +129,7 @@ impl Start for RapidStart {
         let triples = self.triples();
         self.is_first_flight &= event.growth == 0;
         if self.is_first_flight {
-            // Before anything is acknowledged, the handshake may tell what a round trip is.
+            // Before anything is acknowledged, the handshake may show what a round trip is.
             let window = if triples { view.window.max(FIRST_FLIGHT * self.initial_window) } else { view.window };
             let rate = (view.smoothed_rtt.nanos() > 0).then(|| pacing::window_rate(window, view.smoothed_rtt, (1, 1)));
             return Proposal { rate, ..Proposal::window(window) };

@@ -14,8 +14,8 @@
 //! trips and one more have gone by, and the share takes three round trips of a full link to build up. A queue of less
 //! than three times the path overflows before that, and the start ends as standard slow start does.
 //!
-//! The constants are those of the draft, in which 3.5 and 0.26 come from measurements over Wi-Fi, LTE and satellites. Two
-//! things follow the implementation in neqo, whose authors report them to those of the draft: bytes sent are
+//! The constants are those of the draft, in which 3.5 and 0.26 come from measurements over Wi-Fi, LTE and satellites.
+//! Two things follow the implementation in neqo, whose authors report them to those of the draft: bytes sent are
 //! interpolated backwards where a round trip ends within a bin (the draft's text says forwards), and after a pause of
 //! more than a whole window of bins everything begins anew (the draft leaves that open). As there, the window stays
 //! where the start leaves it: the draft would let it drain to what was delivered in the last round trip.
@@ -99,7 +99,7 @@ impl Bins {
         now.saturating_since(self.next).nanos() / self.length.nanos().max(1) + 1
     }
 
-    /// Goes so many bins on, at the end of which these are the totals. Nothing was heard in all but the last.
+    /// Goes so many bins on, at the end of which these are the totals. Nothing arrived in all but the last.
     fn advance(&mut self, bins: u64, acked: u64, sent: u64) {
         let (old_acked, old_sent) = (self.acked.at(self.latest), self.sent.at(self.latest));
         for bin in self.latest + 1..self.latest + bins {

@@ -224,7 +224,7 @@ impl Growth for Abba {
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         let latest = view.latest_rtt.nanos();
         let is_mark = signal != Signal::Loss;
-        // A mark tells of a queue that has stood for a while, a loss of one that is full now.
+        // A mark shows a queue that has stood for a while, a loss of one that is full now.
         let rtt = if is_mark { self.floor.smallest().map_or(latest, DurationExt::nanos) } else { latest };
         self.period = Some(Period {
             high: Point { window: view.window, rtt },

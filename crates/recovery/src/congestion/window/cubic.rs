@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch
-//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2). While W_max is
-//! not known the window grows by a datagram per so many acknowledged at least, if the profile says so
+//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2). While W_max
+//! is not known the window grows by a datagram per so many acknowledged at least, if the profile says so
 //! ([`Profile::least_growth`](crate::Profile::least_growth)).
 //!
 //! | constant | value | source |

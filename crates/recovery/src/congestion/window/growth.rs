@@ -1,4 +1,4 @@
-//! What grows a window after its start: the interface of growths.
+//! The growth of a window after its start: the interface of growths.
 
 use core::fmt::Debug;
 
@@ -7,7 +7,7 @@ use thalweg_units::Instant;
 use crate::congestion::AckEvent;
 use crate::congestion::view::View;
 
-/// What tells of congestion, and how it is to be answered.
+/// A signal of congestion, and how it is to be answered.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// A loss.
@@ -31,7 +31,7 @@ pub(crate) trait Growth: Debug + Send {
         let _ = (view, event, recovering);
     }
 
-    /// Congestion, told by this signal: returns the window to come down to.
+    /// Congestion, by this signal: returns the window to come down to.
     fn reduce(&mut self, view: View, signal: Signal) -> u64;
 
     /// How many round trips two of its sawteeth last.

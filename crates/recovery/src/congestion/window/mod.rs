@@ -13,8 +13,8 @@
 //!
 //! The parts see a [`View`] and return proposals; the frame applies the limits that hold for all of them (the minimum
 //! window, no growth past the threshold within slow start) and keeps the snapshots from which a reduction can be taken
-//! back. Bytes in flight are not part of a snapshot: they are facts, not decisions. A start that ends by itself with less
-//! than was in flight has answered part of what its last round trip brings about; the frame takes only the rest.
+//! back. Bytes in flight are not part of a snapshot: they are facts, not decisions. A start that ends by itself with
+//! less than was in flight has answered part of what its last round trip brings about; the frame takes only the rest.
 
 mod abba;
 mod cuback;
@@ -288,8 +288,8 @@ impl Window {
     /// What was in flight with the packets that met congestion, if a start has ended since with less than that.
     ///
     /// The consequences of a start's last round trip become known after its end. They call for a reduction of what was
-    /// in flight then, and the end of the start was part of it: what was sent before a reduction calls for no other (RFC
-    /// 9002 section 7.3.2).
+    /// in flight then, and the end of the start was part of it: what was sent before a reduction calls for no other
+    /// (RFC 9002 section 7.3.2).
     fn flight_before_exit(&self, event: &AckEvent<'_>, cause: CongestionCause) -> Option<u64> {
         let (ended, in_flight) = self.before_exit?;
         let newest = match cause {

@@ -41,10 +41,11 @@
 //! - **It knows a managed queue.** CoDel drops where the shortest wait of 100 ms was above 5 ms, PIE above 15 ms. So a
 //!   queue that was empty once per round trip has not been dropped from by either.
 //! - **It yields under sustained congestion.** What the first round trip adds is less than what a reduction takes:
-//!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum. Round trips without one
-//!   add more, up to a window that the path has carried.
-//! - **It ends where much is lost**, but for room. BBRv3 takes more than 2 % for congestion, and so does this. A queue shorter than
-//!   the allowance cannot be told from none; many flows in such a one lose more than that, and go on as CUBIC does.
+//!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum. Round trips without
+//!   one add more, up to a window that the path has carried.
+//! - **It ends where much is lost**, but for room. BBRv3 takes more than 2 % for congestion, and so does this. A queue
+//!   shorter than the allowance cannot be told from none; many flows in such a one lose more than that, and go on as
+//!   CUBIC does.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|

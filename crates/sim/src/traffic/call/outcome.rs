@@ -1,4 +1,4 @@
-//! What became of the frames of a call, as both ends tell it.
+//! The outcome of the frames of a call, from the records of both ends.
 
 use thalweg_units::{Duration, Instant, exact_duration};
 

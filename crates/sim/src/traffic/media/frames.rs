@@ -74,8 +74,8 @@ impl MediaSource {
 /// How many frames may be incomplete at a time: older ones are given up.
 const INCOMPLETE: usize = 1024;
 
-/// For how long a client takes part in so many frames. They may be late by a second and more, as long as they last where
-/// they have no deadline; after that nobody waits for them.
+/// For how long a client takes part in so many frames. They may be late by a second and more, as long as they last
+/// where they have no deadline; after that nobody waits for them.
 pub(crate) fn media_span(interval: Duration, deadline: Option<Duration>, frames: u64) -> Duration {
     let whole = interval.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX));
     let grace = deadline.unwrap_or(whole).min(Duration::from_secs(10)) + Duration::from_secs(1);
@@ -206,7 +206,7 @@ mod tests {
         assert!(source.poll(start + ms(45), &mut wire, &mut meter));
         sink.poll(start + ms(100), &mut wire, &mut meter);
         assert_eq!(source.next(), None);
-        // None was in time after the first, at 10 ms; whether that is a stall, the end of the media tells.
+        // None was in time after the first, at 10 ms; whether that is a stall, the end of the media shows.
         assert!(meter.frames.stalls.is_empty());
         let frames = &meter.frames;
         assert_eq!((frames.sent, frames.received, frames.late), (3, 2, 1));

@@ -1,4 +1,4 @@
-//! What a scheduler chooses by.
+//! The properties of a path by which a scheduler chooses.
 
 use thalweg_recovery::Recovery;
 

@@ -1,4 +1,4 @@
-//! Which path sends next: the seat of a scheduler.
+//! The scheduler of paths, which chooses the path that sends next.
 
 mod choice;
 mod single;

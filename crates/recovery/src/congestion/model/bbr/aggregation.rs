@@ -1,4 +1,5 @@
-//! How much more than the bandwidth allows acknowledgments deliver at once (extra_acked, section 5.5.9 of the draft).
+//! The estimator of ACK aggregation: bytes delivered at once beyond the bandwidth (extra_acked, section 5.5.9 of the
+//! draft).
 //!
 //! A path that hands data over in batches, or acknowledges it in batches, is silent in between. Without room for what a
 //! batch brings, the window would be used up during the silence.

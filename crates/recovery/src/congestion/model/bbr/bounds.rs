@@ -1,4 +1,4 @@
-//! What loss and marks say (section 5.5.10 of the draft).
+//! Bounds of the model by losses and marks (section 5.5.10 of the draft).
 //!
 //! While BBR probes, loss says how much is too much: the long-term bound of the flight. At other times it says that the
 //! path may have changed: the short-term bounds follow what is delivered, by no more than 0.7 per round, until the next

@@ -1,8 +1,8 @@
-//! What the transport tells of the connection (`C.` in the draft), as the model last heard it.
+//! The state of the connection (`C.` in the draft), as the transport last reported it.
 
 use thalweg_units::Duration;
 
-/// What the transport tells of the connection.
+/// The state of the connection as the transport reports it.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Connection {
     /// Bytes delivered, lost and in flight.

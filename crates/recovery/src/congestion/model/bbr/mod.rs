@@ -30,8 +30,9 @@
 //! - "In flight reaches the long-term bound" is asked about what was in flight before the acknowledgment, in whole
 //!   datagrams: a sender that the window limits is never seen there afterwards.
 //! - Persistent congestion (RFC 9002 section 7.6) stands for a retransmission timeout: the window falls to the minimum
-//!   of the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost; in
-//!   TCP it returns once everything is repaired, when it has grown that far by itself. A probe timeout changes nothing.
+//!   of the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost;
+//!   in TCP it returns once everything is repaired, when it has grown that far by itself. A probe timeout changes
+//!   nothing.
 //! - The state to return to is saved when a recovery period begins, once for each, and not again when it is longer than
 //!   a round.
 //! - A probing cycle in which nothing was measured does not age the bandwidth. A probe that ProbeRTT interrupts does:

@@ -2,7 +2,8 @@
 //!
 //! The rules of [`PeakBandwidth`](StartPolicy::PeakBandwidth) propose window, rate and trains, until a rate is
 //! confirmed by a round trip at what it fills, or until delay shows a queue. That is a full path. On a short round trip
-//! Startup is as ever. Congestion is for BBR to judge: more loss than it puts up with ends Startup as ever, less is no reason.
+//! Startup is as ever. Congestion is for BBR to judge: more loss than it puts up with ends Startup as ever, less is no
+//! reason.
 
 use thalweg_units::Instant;
 

@@ -1,4 +1,4 @@
-//! What the model knows of the path: its bandwidth, its round-trip time, and how much it holds.
+//! The model of the path: bandwidth, round-trip time, and the bytes that it holds.
 
 use thalweg_units::{Instant, Rate};
 

@@ -1,4 +1,4 @@
-//! What BBR is doing, and how fast it sends meanwhile.
+//! The phases of BBR, and their gains.
 
 use super::Bbr;
 use crate::trace::State;

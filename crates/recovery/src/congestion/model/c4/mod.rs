@@ -63,8 +63,8 @@ const MAX_JITTER: Duration = Duration::from_millis(250);
 const LEAST_RTT: Duration = Duration::from_millis(1);
 /// What the window adds for acknowledgments that are late: so long, or a quarter of the round trip.
 const MARGIN: Duration = Duration::from_millis(15);
-/// How much time's worth of credit a pause saves up: the quantum of the draft. What leaves without a pause leaves in the
-/// trains of other controllers: a whole quantum would be marked by every queue that marks ECT(1) (RFC 9332).
+/// How much time's worth of credit a pause saves up: the quantum of the draft. What leaves without a pause leaves in
+/// the trains of other controllers: a whole quantum would be marked by every queue that marks ECT(1) (RFC 9332).
 const QUANTUM_TIME: Duration = Duration::from_millis(4);
 const MAX_QUANTUM: u64 = 1 << 16;
 /// Of a path with jitter, what Initial is repeated for: a nominal round trip from here on, and a rate below 1 MB/s.

@@ -1,5 +1,5 @@
-//! How soon a flow takes delay, loss and marks for congestion: a fast one sooner than a slow one, so that they come to
-//! share a bottleneck evenly.
+//! Sensitivity to delay, loss and marks: a fast flow takes them for congestion sooner than a slow one, so that they
+//! come to share a bottleneck evenly.
 
 use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Rate};

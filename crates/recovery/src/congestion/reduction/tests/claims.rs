@@ -1,4 +1,4 @@
-//! What RFC 6937 says of PRR beyond its traces: DeliveredData without SACK (section 2), and errors of the pipe
+//! Claims of RFC 6937 on PRR beyond its traces: DeliveredData without SACK (section 2), and errors of the pipe
 //! estimator (section 4).
 
 use super::*;
@@ -71,8 +71,8 @@ fn rfc6937_4_an_error_of_pipe_at_the_start_releases_a_burst_of_rfc6675_and_two_s
     }
 }
 
-/// Later it is not so: what proportional reduction has held back counts as saved, and the bound lets it go at once. After
-/// forty ACKs that is twenty segments. RFC 6675 releases the whole error still.
+/// Later it is not so: what proportional reduction has held back counts as saved, and the bound lets it go at once.
+/// After forty ACKs that is twenty segments. RFC 6675 releases the whole error still.
 #[test]
 fn rfc6937_4_an_error_of_pipe_in_the_middle_releases_what_was_held_back() {
     for (policy, released) in [("immediate", 42), ("prr-ub", 42), ("prr-ssrb", 22), ("prr-crb", 21), ("prr", 21)] {
@@ -137,8 +137,8 @@ impl Both {
 }
 
 proptest! {
-    /// In whatever order a flight arrives, repairs included, every ACK tells as much as with SACK: a segment. The rows
-    /// of the traces are the same without SACK.
+    /// In whatever order a flight arrives, repairs included, every ACK reports as much as with SACK: a segment. The
+    /// rows of the traces are the same without SACK.
     #[test]
     fn rfc6937_2_delivered_data_without_sack_are_exact_at_every_ack(
         order in Just((0..40_usize).collect::<Vec<_>>()).prop_shuffle(),

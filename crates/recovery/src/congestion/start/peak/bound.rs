@@ -1,4 +1,4 @@
-//! What the trains of packets tell about the rate of a path, by the arrivals on one clock.
+//! The bound on the rate of a path by trains of packets, from arrivals on one clock.
 //!
 //! Packets that leave back to back arrive as far apart as the bottleneck takes for each. So a train of `n` packets that
 //! left at `s`, on a path whose smallest delay is `d`, has arrived by `s + d + (n - 1) × the time for a packet`, or
@@ -97,7 +97,7 @@ impl Train {
         (excess(self.gap), excess(self.newest))
     }
 
-    /// The rate at which ACKs told of it, if they came one after the other, and each up to `slot` late.
+    /// The rate at which ACKs reported it, if they came one after the other, and each up to `slot` late.
     fn rate_of_acks(&self, slot: i128) -> Option<Rate> {
         let (from, before) = self.opened;
         let span = self.arrived - from;
@@ -185,8 +185,8 @@ impl Bound {
         self.peak
     }
 
-    /// The most that the path carries as far as its longest trains tell, in the worst case, and the bytes of these.
-    /// Only ACKs tell it.
+    /// The most that the path carries as far as its longest trains show, in the worst case, and the bytes of these.
+    /// Only ACKs show it.
     pub(super) fn ceiling(&self) -> Option<(u64, Rate)> {
         self.ceiling
     }
@@ -295,11 +295,11 @@ impl Bound {
         }
     }
 
-    /// The rate at which ACKs told of the train, if it can be measured by the latest.
+    /// The rate at which ACKs reported the train, if it can be measured by the latest.
     fn rate_of_acks(&mut self) -> Option<Rate> {
         let (unexplained, latest) = self.train.as_ref()?.unexplained();
         self.find_slot(unexplained);
-        // The next ACK tells whether this one is the first after a slot, or the last of the train.
+        // The next ACK shows whether this one is the first after a slot, or the last of the train.
         if latest > self.slot.max(LATE) {
             return None;
         }

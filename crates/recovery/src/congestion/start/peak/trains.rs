@@ -1,4 +1,4 @@
-//! What trains of packets tell about the rate of a path, by two clocks.
+//! The estimate of the rate of a path from trains of packets, by two clocks.
 //!
 //! The receiver's clock is the better one where it can be had ([`AckEvent::arrivals`]): it knows of every packet, and
 //! nothing on the way back makes it late. But a receiver may lie about it. So what it says counts up to what ACKs
@@ -95,7 +95,7 @@ impl Trains {
         if is_sure { widest.saturating_mul(most_times) } else { (times * widest).min(packets * self.datagram) }
     }
 
-    /// Takes in what an ACK tells.
+    /// Takes in an ACK.
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
         let newest = event.arrivals.iter().rfind(|arrival| Some(arrival.sent) == event.newest_sent());
         if let Some(newest) = newest.filter(|_| event.has_rtt_sample) {

@@ -1,12 +1,12 @@
-//! Whether a path has become longer: its round trip takes more time for good, and no queue is why.
+//! Detection of a longer path: its round trip takes more time for good, and no queue is the reason.
 //!
 //! ```text
 //! watched        = from the end of a start to the next congestion, in full use of the window
 //! longer window  = what the path carried at the end of the start × RTT / smallest RTT: the same rate over that time
 //! trial          = two round trips took as long, 128 ms or more, and the longer window is larger by more than 1/16:
 //!                  the window grows by 1/16
-//! found          = of what is sent in a quarter of a round trip after that, some takes at most 1/32 more; behind a queue all of
-//!                  it would take 1/16 more
+//! found          = of what is sent in a quarter of a round trip after that, some takes at most 1/32 more; behind a
+//!                  queue all of it would take 1/16 more
 //! once found, where RTT ≤ 17/16 of what the longer path takes:
 //!                  window += acknowledged, up to the longer window
 //!                  window += 3/8 × acknowledged beyond it
@@ -16,12 +16,12 @@
 //! A queue looks the same as long as the window stays what it is. It does not if the window grows: what is sent more
 //! waits, so that the round trip follows the window. On a longer path it does not follow.
 //!
-//! One trial reaches a verdict; a pause begins it anew. If it fails, the path is taken for one with a queue, and 1/16 of a
-//! window more waits there. A round trip below 128 ms is not tried, as 1/16 of it would drown in jitter. Congestion ends
-//! all of this: the window has found its limit.
+//! One trial reaches a verdict; a pause begins it anew. If it fails, the path is taken for one with a queue, and 1/16
+//! of a window more waits there. A round trip below 128 ms is not tried, as 1/16 of it would drown in jitter.
+//! Congestion ends all of this: the window has found its limit.
 //!
-//! Where other flows have filled the queue and this one has a small share of it, the queue can pass for length. Then the
-//! window grows until the round trip is 1/16 longer.
+//! Where other flows have filled the queue and this one has a small share of it, the queue can pass for length. Then
+//! the window grows until the round trip is 1/16 longer.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -40,7 +40,7 @@ const TRIAL_DIVISOR: u32 = 16;
 const TRIAL_GAIN: u64 = 4;
 /// What a trial would add to the round trip behind a queue, in allowances, at least.
 const TRIAL_SHOWS: u32 = 2;
-/// What is sent for so long after a trial tells: a part of the round trip.
+/// What is sent for so long after a trial counts: a part of the round trip.
 const JUDGED_DIVISOR: u32 = 4;
 /// How much longer the round trip may become beyond the longer window: a part of it.
 const SLACK_DIVISOR: u32 = 16;

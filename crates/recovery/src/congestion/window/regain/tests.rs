@@ -1,4 +1,4 @@
-//! What Regain promises: CUBIC wherever there is a queue, less than a reduction per round trip, and little loss.
+//! Properties of Regain: CUBIC wherever there is a queue, less than a reduction per round trip, and little loss.
 
 use super::super::cubic::Cubic;
 use super::*;

@@ -1,4 +1,4 @@
-//! What holds after any history.
+//! Invariants after any history.
 
 use proptest::prelude::*;
 
