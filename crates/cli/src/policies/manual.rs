@@ -23,7 +23,7 @@ pub(super) fn markdown() -> String {
         "# The catalog of policies\n\n\
          `thalweg policies --markdown` writes this page from the code. Every policy of loss recovery has a name. The name is\n\
          the same on the command line (`--policies`), in scenarios (`policies = { … }`) and in the API.\n\
-         [Defaults](defaults.md) says how the shipped policies were chosen.\n\n\
+         [Defaults](defaults.md#defaults) says how the shipped policies were chosen.\n\n\
          Measured effects are medians of the scenario in brackets. `thalweg lab run scenarios/NAME.toml` measures an effect\n\
          again. `choices` is `scenarios/defaults/choices.toml`: 10 MB over fourteen paths, as a ratio to the shipped policies.\n\
          `thalweg lab run scenarios/recovery` measures the choices against each other.\n\n",

@@ -3,7 +3,7 @@
 //! Kulatunga, Järvinen and Fairhurst showed the idea ("Gazing Beyond Horizon", AINA 2017): an exponential transient can
 //! be measured in the traffic itself, below saturation and without knowing the round trip. The published parameters
 //! are not available to us. What is here is a reconstruction \[R\] from the authors' slides, with parameters of our
-//! own; `docs/queues-predict.md` has measurements and the sensitivity to each parameter.
+//! own; `docs/queues.md` has measurements and the sensitivity to each parameter.
 //!
 //! # What is measured
 //!

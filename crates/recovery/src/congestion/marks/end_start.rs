@@ -8,7 +8,7 @@
 //! ```
 //!
 //! In the quiet span marks are counted and ignored: packets that left before the response carry the same message, and
-//! the packets of the following half round trip queue behind them. Predict (see `docs/queues-predict.md`) marks for two
+//! the packets of the following half round trip queue behind them. Predict (see `docs/queues.md`) marks for two
 //! of its own estimates of the round trip.
 
 use thalweg_units::{Duration, DurationExt, Instant, math};
