@@ -1,6 +1,7 @@
 """Results of the lab: the values of every run by point, their statistics, and figures as the book prints them."""
 import json
 import re
+from collections import Counter
 from functools import lru_cache
 from math import comb, exp, isinf, log
 from pathlib import Path
@@ -49,26 +50,23 @@ class Results:
         return list(dict.fromkeys(axes[axis] for axes in self.parsed if axis in axes))
 
     def where(self, **wanted):
-        """The points with these values, in order. A value of None: points that do not have the axis."""
-        return [at for at, axes in enumerate(self.parsed) if all(axes.get(axis) == value for axis, value in wanted.items())]
+        """The points with these values, in order. An axis that a point does not have (a rival has no policies) is no matter."""
+        return [at for at, axes in enumerate(self.parsed) if all(axes.get(axis, value) == value for axis, value in wanted.items())]
 
 
 def axes_of(points):
-    """The names of axes: what stands before " = " in every point. A label may have commas and equal signs of its own."""
+    """The names of axes: what stands before " = " in a third of the points. A label may have commas and equal signs, too."""
     found = [re.findall(r"(?:^|, )([\w.-]+(?: [\w.-]+)?) = ", text) for text in points]
-    return [name for name in (found[0] if found else []) if all(name in names for names in found)]
+    counts = Counter(name for names in found for name in dict.fromkeys(names))
+    return [name for name, count in counts.items() if count * 3 >= len(points)]
 
 
 def parse(text, names):
-    """The values of a point by axis, which follow each other in the order of the names."""
-    starts, at = [], 0
-    for name in names:
-        sign = f"{name} = "
-        begin = text.index(sign, at) if at == 0 else text.index(f", {sign}", at) + 2
-        starts.append((name, begin, begin + len(sign)))
-        at = begin + len(sign)
-    ends = [begin - 2 for _, begin, _ in starts[1:]] + [len(text)]
-    return {name: text[begin:end] for (name, _, begin), end in zip(starts, ends)}
+    """The values of a point by axis. Axes that a point does not have are left out."""
+    starts = sorted((found.start() + (2 if found[0].startswith(",") else 0), found.end(), name) for name in names
+                    if (found := re.search(rf"(?:^|, ){re.escape(name)} = ", text)))
+    ends = [begin - 2 for begin, _, _ in starts[1:]] + [len(text)]
+    return {name: text[begin:end] for (_, begin, name), end in zip(starts, ends)}
 
 
 def mean(values):
