@@ -1,17 +1,12 @@
-#!/usr/bin/env python3
-"""The tables of docs/c4.md from the results of `thalweg lab run scenarios/c4 --out FOLDER`.
+"""Tables of the book whose shape is their own: the C4 test draft, one slot at a time, drawn worlds, repairs of PRR.
 
-usage: .ci/c4 FOLDER [--write docs/c4.md]     prints them, or puts them between the marks of the page.
-
-There are two parts: downloads (alone, satellite, beside, beside-c4) and calls (media). A part whose results are not in
-FOLDER is left as it is.
+A maker takes the description of a table, the results of its scenarios by name, and the root of the repository.
 """
+import json
 import re
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from lab_results import Results, mean, quantile  # noqa: E402
+from figures_tables import Cell, label, markdown
+from lab_results import by_run, geometric_mean, mean, quantile, ratios
 
 # Mean seconds, and RTT in ms or load in per cent, of C4, BBR and CUBIC in draft-huitema-ccwg-c4-test-04.
 TIMES = {
@@ -44,6 +39,11 @@ LATENCIES = {
     "media_ws": "23.0 / 21.6 / 22.1 (198 / 196 / 198)", "media_ecn": "34.5 / 34.5 / 34.7 (51.0 / 51.0 / 51.0)",
 }
 
+def named(opened, name):
+    """The results of the scenario whose file has this name."""
+    return next(results for scenario, results in opened.items() if scenario.rsplit("/", 1)[-1] == name)
+
+
 BOLD = "Means that print as the best are bold."
 
 
@@ -72,11 +72,11 @@ def runs(seeds):
     return " and ".join(f"{count} runs (`{name}`)" for name, count in seeds)
 
 
-def alone(folder):
+def alone(opened):
     """Rows of one flow: by row and by controller, the completions and the mean round-trip times."""
     rows, seeds = {}, []
     for name in ("alone", "satellite"):
-        results = Results(folder / name)
+        results = named(opened, name)
         seeds.append((name, results.seeds))
         for point, text in enumerate(results.points):
             # The names of controllers have commas.
@@ -87,11 +87,11 @@ def alone(folder):
     return rows, runs(seeds)
 
 
-def beside(folder):
+def beside(opened):
     """Rows of two flows: by row and rival and by controller, the loads and the completions."""
     rows, seeds = {}, []
     for name in ("beside", "beside-c4"):
-        results = Results(folder / name)
+        results = named(opened, name)
         seeds.append((name, results.seeds))
         for point, text in enumerate(results.points):
             found = re.search(r"link = ([^,]*),.* main\.policies = (.*?)(?:, other\.policies = (.*))?$", text)
@@ -104,8 +104,9 @@ def beside(folder):
     return rows, runs(seeds)
 
 
-def tables(folder):
-    rows, seeds = alone(folder)
+def c4(_spec, opened, _root):
+    """Tables of the rows of one flow, and of two."""
+    rows, seeds = alone(opened)
     names = [name for name in columns_of(rows) if not name.endswith("; resumed")]
     times, delays = [], []
     for row, cells in rows.items():
@@ -122,7 +123,7 @@ def tables(folder):
     parts.append(table(["row", *names, "published C4 / BBR / CUBIC"], times))
     parts.append(f"\nMean of the flow's round-trip samples in ms, mean of {seeds}.\n")
     parts.append(table(["row", *names, "published"], delays))
-    rows, seeds = beside(folder)
+    rows, seeds = beside(opened)
     names = columns_of(rows)
     loads = []
     for (row, rival), cells in rows.items():
@@ -130,7 +131,7 @@ def tables(folder):
         loads.append([f"`{row}`, {rival}", *shown, LOADS.get((row, rival), "")])
     parts.append(f"\nLoad of the flow beside another in %, and its mean completion, means of {seeds}.\n")
     parts.append(table(["row, rival", *names, "published load"], loads))
-    return "\n".join(parts)
+    return "\n".join(parts) + "\n"
 
 
 def short(figure):
@@ -138,9 +139,9 @@ def short(figure):
     return f"{figure:.1f}" if figure < 100 else f"{figure:.0f}"
 
 
-def calls(folder):
+def c4_calls(_spec, opened, _root):
     """Tables of the rows of calls."""
-    results = Results(folder / "media")
+    results = named(opened, "media")
     rows = {}
     for point, text in enumerate(results.points):
         row, who = re.search(r"link = ([^,]*), policies = (.*)$", text).groups()
@@ -171,28 +172,91 @@ def calls(folder):
     parts.append(table(["row", *names, "published C4 / BBR / CUBIC"], judged))
     parts.append(f"\nMean latency of the frames of all tracks in ms, and (% of frames that never arrived), of {seeds}.\n")
     parts.append(table(["row", *names], whole, last="--:|"))
-    return "\n".join(parts)
+    return "\n".join(parts) + "\n"
 
 
-def main():
-    folder, text = Path(sys.argv[1]), None
-    page = Path(sys.argv[sys.argv.index("--write") + 1]) if "--write" in sys.argv else None
-    for mark, make, scenarios in (
-        ("c4", tables, ("alone", "satellite", "beside", "beside-c4")), ("c4-media", calls, ("media",)),
-    ):
-        missing = [name for name in scenarios if not (folder / name / "results.json").is_file()]
-        if missing:
-            print(f"{folder} has no results of {', '.join(missing)}: the tables of {mark} stay", file=sys.stderr)
+def choices(spec, opened, _root):
+    """One slot at a time: completion over that of the shipped policies, and the paths where it differs."""
+    results, = opened.values()
+    paths = results.values_of("path")
+    rows = []
+    for choice in results.values_of("policies"):
+        if choice == "shipped":
             continue
-        text = make(folder)
-        if page is None:
-            print(text)
-            continue
-        begin, end = f"<!-- {mark}: .ci/c4 results/c4 -->\n", f"<!-- end of {mark} -->"
-        before, rest = page.read_text().split(begin)
-        page.write_text(before + begin + text + "\n" + end + rest.split(end)[1])
-    if text is None:
-        sys.exit(1)
+        over = {}
+        for path in paths:
+            base, own = (results.where(path=path, policies=name)[0] for name in ("shipped", choice))
+            values = [by_run(results, at, spec["of"], "completion") for at in (base, own)]
+            over[path] = quantile(ratios(*values), 0.5)
+        differs = [f"{path} {value:.3f}" for path, value in over.items() if abs(value - 1) > spec["beyond"]]
+        rows.append([f"`{choice}`", f"{geometric_mean(list(over.values())):.3f}", ", ".join(differs) or "–"])
+    return markdown(["choice", "mean", "where it differs"], rows)
 
 
-main()
+def repairs(spec, opened, _root):
+    """What reductions differ in, a row for each metric: ratios to the first of them."""
+    results, = opened.values()
+    base = spec["base"]
+    others = [name for name in results.values_of("reduction") if name != base]
+    rows = []
+    for name, (metric, statistic) in spec["metrics"].items():
+        cell = Cell({"of": spec["of"], "metric": metric, "stat": statistic, "over": {"reduction": base}})
+        rows.append([name, *(cell.of(results, {"reduction": other}) for other in others)])
+    return markdown([f"over `{base}`", *(f"`{name}`" for name in others)], rows)
+
+
+def drawn(spec, _opened, _root):
+    """Figures of drawn worlds, as `thalweg lab draw --json` writes them: over all, and by kind of path."""
+    found = json.loads((spec["folder"] / "drawn.json").read_text())
+    single, shared = found["single"], found["shared"]
+    worlds = [world for world in found["worlds"] if world["class"] == "single"]
+    dead = sum(bool(world.get("dead")) for world in found["worlds"])
+
+    def share(value):
+        return f"{value * 100:.1f} %"
+
+    def ends(figure, text):
+        low, high = figure["interval"]["low"], figure["interval"]["high"]
+        return f"{text(low)} to {text(high)}"
+
+    def ratio(value):
+        return f"{value:.3f}"
+
+    within, over = single["within"], single["over_reference"]
+    rows = [
+        [f"downloads within 1.5 times the cold floor, of {within['runs']}", share(within["value"]), ends(within, share)],
+        [f"completion over `start=hystart++`, geometric mean of {over['runs']}", ratio(over["value"]), ends(over, ratio)],
+        ["least share that rivals keep", f"{shared['least']:.2f}", f"less on at most {share(shared['less_at_most'])} of such paths"],
+        ["tenth percentile of that share", f"{shared['tenth']['value']:.2f}", ends(shared["tenth"], "{:.2f}".format)],
+        ["its median", f"{shared['median']['value']:.2f}", ""],
+        ["connections that died, runs that never completed", str(dead), ""],
+    ]
+    kinds = {}
+    for world in worlds:
+        kinds.setdefault(world["kind"], []).append(world)
+    by_kind = [[f"`{kind}`", str(len(those)), f"{geometric_mean([world['ratio'] for world in those]):.2f}",
+                f"{max(world['ratio'] for world in those):.2f}"] for kind, those in kinds.items()]
+    command = f"thalweg lab draw --single {len(worlds)} --shared {len(found['worlds']) - len(worlds)}"
+    return (f"`{command}`, {found['runs']:,} runs:\n\n" + table(["", "figure", "95 % interval"], rows)
+            + "\n\nCompletion over that with `start=hystart++`, by kind of single path:\n\n"
+            + table(["kind", "paths", "geometric mean", "largest"], by_kind, last="--:|") + "\n")
+
+
+def mixed(spec, opened, _root):
+    """All combinations of round trips together: every run is an observation."""
+    results, = opened.values()
+    pacings, queues = results.values_of("pacing"), results.values_of("aqm")
+    link, mean_of = ({"of": spec["link"], "metric": "sojourn_max", "unit": "ms"}, {"metric": "completion_mean", "unit": "s", "interval": False})
+    rows = []
+    for aqm in queues:
+        row = [label((aqm,), spec.get("labels", {}))]
+        for pacing in pacings:
+            texts = []
+            for cell in (Cell(link), Cell(mean_of), Cell({**mean_of, "over": {"aqm": queues[0]}})):
+                values = []
+                for at in results.where(pacing=pacing, aqm=aqm):
+                    values += cell.values(results, {axis: value for axis, value in results.axes(at).items() if axis != "mark"})
+                texts.append(cell.text(values))
+            row.append(", ".join(texts))
+        rows.append(row)
+    return markdown(["queue", *(f"pacing {pacing}" for pacing in pacings)], rows)
