@@ -5,6 +5,7 @@ mod difference;
 mod run;
 mod runs;
 mod sample;
+mod settle;
 mod verdict;
 
 use std::collections::BTreeMap;

@@ -113,7 +113,7 @@ fn judged(verdict: &Verdict, detail: Detail, paint: Paint) -> String {
 
 fn tone(outcome: Outcome) -> Tone {
     match outcome {
-        Outcome::Holds | Outcome::Beaten => Tone::Good,
+        Outcome::Holds | Outcome::HoldsSoFar | Outcome::Beaten => Tone::Good,
         Outcome::HoldsBarely | Outcome::CannotTell | Outcome::FallsShort | Outcome::BeatenBarely => Tone::Doubt,
         Outcome::Fails | Outcome::Unknown => Tone::Bad,
     }
@@ -149,11 +149,10 @@ fn known(verdicts: &[Verdict], paint: Paint) -> String {
 /// How much holds.
 fn holds(judgment: &Judgment, paint: Paint) -> String {
     let Tally { expected, good, .. } = judgment.tally;
-    let barely = judgment.verdicts.iter().filter(|verdict| verdict.outcome == Outcome::HoldsBarely).count();
     let mut parts = Vec::new();
     if expected > 0 {
-        let barely = if barely > 0 { format!(", {barely} of them barely") } else { String::new() };
-        parts.push(format!("{good} of {}{barely}", words::hold(expected)));
+        let doubts = judgment.tally.doubts().map_or_else(String::new, |doubts| format!(": {doubts}"));
+        parts.push(format!("{good} of {}{doubts}", words::hold(expected)));
     }
     parts.extend(judgment.tally.known());
     if judgment.excused > 0 {

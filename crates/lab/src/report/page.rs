@@ -202,7 +202,7 @@ pub(super) fn serde<T: Serialize + ?Sized>(value: &T) -> Value {
 
 fn class(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Holds | Outcome::Beaten => "good",
+        Outcome::Holds | Outcome::HoldsSoFar | Outcome::Beaten => "good",
         Outcome::HoldsBarely | Outcome::BeatenBarely | Outcome::FallsShort => "warn",
         Outcome::CannotTell | Outcome::Unknown => "warn",
         Outcome::Fails => "bad",

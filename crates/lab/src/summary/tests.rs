@@ -243,8 +243,9 @@ fn shares_of_runs_are_judged_with_their_interval() {
         verdict(&text, &runs("completion", &pairs))
     };
     for (failed, all, bound, outcome) in [
+        // All of the runs that were made.
+        (0, 30, "equals = 1", Outcome::Holds),
         // 30 of 30: at least 88.65 % with 95 % confidence.
-        (0, 30, "equals = 1", Outcome::HoldsBarely),
         (0, 30, "at_least = 0.88", Outcome::Holds),
         (0, 30, "at_least = 0.9", Outcome::HoldsBarely),
         // 28 of 30: between 78.7 and 98.2 %.
@@ -272,14 +273,15 @@ fn what_cannot_be_estimated_is_told_from_what_is_certain() {
     };
     let few = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
     let found = mean(&few, "at_most = 6");
-    assert_eq!(found.outcome, Outcome::HoldsBarely);
-    assert!(found.found.ends_with("n = 9; an interval cannot be estimated from 9 runs"), "{}", found.found);
+    assert_eq!((found.outcome, found.settled_by), (Outcome::HoldsSoFar, Some(10)));
+    let words = "n = 9; an interval cannot be estimated from 9 runs; 10 seeds give one";
+    assert!(found.found.ends_with(words), "{}", found.found);
     assert_eq!(mean(&few, "at_most = 4").outcome, Outcome::CannotTell);
     // One run of thirty has all of it.
     let mut one = [0.0; 30];
     one[3] = 60.0;
     let found = mean(&one, "at_most = 3");
-    assert_eq!(found.outcome, Outcome::HoldsBarely);
+    assert_eq!((found.outcome, found.settled_by), (Outcome::HoldsSoFar, None));
     assert!(found.found.contains("one value carries the spread"), "{}", found.found);
     // No probe in thirty runs is one result.
     let found = mean(&[0.0; 30], "at_most = 0");
@@ -298,7 +300,7 @@ fn an_open_end_reaches_beyond_every_bound() {
         verdict(&text, &runs("completion", &pairs))
     };
     let found = p95("at_most = \"40 s\"");
-    assert_eq!(found.outcome, Outcome::HoldsBarely);
+    assert_eq!((found.outcome, found.settled_by), (Outcome::HoldsBarely, Some(72)));
     assert!(found.found.contains("28.55 s [26 s, open], n = 30"), "{}", found.found);
     assert_eq!(p95("at_least = \"20 s\"").outcome, Outcome::Holds);
     assert_eq!(p95("at_most = \"28 s\"").outcome, Outcome::CannotTell);
@@ -419,7 +421,35 @@ fn success_that_seeds_cannot_change_is_one_result() {
     assert_eq!((alike.outcome, alike.interval, alike.distinct), (Outcome::Holds, None, 1));
     assert!(alike.found.ends_with("n = 30, 1 distinct result"), "{}", alike.found);
     let apart = judged(&|seed| format!("{seed}"));
-    assert_eq!((apart.outcome, apart.distinct), (Outcome::HoldsBarely, 30));
+    assert_eq!((apart.outcome, apart.distinct), (Outcome::Holds, 30));
+}
+
+#[test]
+fn a_verdict_at_its_bound_says_how_many_seeds_would_settle_it() {
+    let median = |bound: &str| {
+        let text = format!("[[expect]]\nwhere = {{ pacing = \"on\" }}\nmetric = \"completion.p50\"\n{bound}\n");
+        let pairs: Vec<_> = (1..=30).map(|seed| (None, Some(f64::from(seed)))).collect();
+        verdict(&text, &runs("completion", &pairs))
+    };
+    // 15.5 s [10 s, 21 s]: twice as near to the bound takes four times as many.
+    for (bound, outcome, seeds) in [
+        ("at_most = \"22 s\"", Outcome::Holds, None),
+        ("at_most = \"20 s\"", Outcome::HoldsBarely, Some(45)),
+        ("at_most = \"17 s\"", Outcome::HoldsBarely, Some(410)),
+        ("at_most = \"15.5 s\"", Outcome::HoldsBarely, None),
+        ("at_most = \"13 s\"", Outcome::CannotTell, Some(150)),
+        ("at_most = \"9 s\"", Outcome::Fails, None),
+    ] {
+        let found = median(bound);
+        assert_eq!((found.outcome, found.settled_by), (outcome, seeds), "{bound}: {}", found.found);
+        let tally = Tally::of(&[found.clone()]);
+        match outcome {
+            Outcome::HoldsBarely => assert!(tally.doubts().unwrap().starts_with("1 barely"), "{tally:?}"),
+            _ => assert_eq!(tally.doubts(), None),
+        }
+        assert_eq!(found.found.contains("seeds would settle it"), seeds.is_some(), "{}", found.found);
+    }
+    assert!(median("at_most = \"15.5 s\"").found.ends_with("; at the bound, which no number of seeds settles"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::difference::pairs_by_seed;
 use super::sample::{Comparison, compared};
+use super::settle;
 use super::{Runs, Sample, is_unfinished, subjects};
 use crate::metric::{self, Better, Metric, Scope, Unit};
 use crate::scenario::{Expectation, STACK, Scenario};
@@ -16,8 +17,10 @@ pub enum Outcome {
     /// It holds, and so does every value in the interval. Where seeds change nothing, or the statistic only describes
     /// the runs that were made, there is no interval to look at.
     Holds,
-    /// It holds, but the interval reaches beyond the bound, or cannot be estimated: more seeds may change that.
+    /// It holds, but is within its own interval of the bound: more seeds may change that.
     HoldsBarely,
+    /// It holds, but an interval cannot be estimated from these runs.
+    HoldsSoFar,
     /// It does not hold, but the interval reaches the bound, or cannot be estimated: more seeds may change that.
     CannotTell,
     /// It does not hold, nor does any value in the interval.
@@ -43,6 +46,7 @@ impl Outcome {
         match self {
             Outcome::Holds => "holds",
             Outcome::HoldsBarely => "holds, barely",
+            Outcome::HoldsSoFar => "holds so far",
             Outcome::CannotTell => "cannot tell",
             Outcome::Fails => "fails",
             Outcome::Unknown => "unknown",
@@ -56,7 +60,7 @@ impl Outcome {
     fn of_known(self) -> Outcome {
         match self {
             Outcome::Holds => Outcome::Beaten,
-            Outcome::HoldsBarely => Outcome::BeatenBarely,
+            Outcome::HoldsBarely | Outcome::HoldsSoFar => Outcome::BeatenBarely,
             Outcome::CannotTell | Outcome::Fails => Outcome::FallsShort,
             other => other,
         }
@@ -76,12 +80,23 @@ pub struct Tally {
     pub beaten: usize,
     /// How many of all have an interval.
     pub intervals: usize,
+    /// How much of what is expected holds barely.
+    pub barely: usize,
+    /// How many seeds would settle all of that, and what cannot be told, as far as any number of seeds would.
+    pub settled_by: u64,
+    /// How much of what is expected holds so far.
+    pub so_far: usize,
+    /// How many seeds all of that needs for an interval.
+    pub interval_from: u64,
 }
 
 impl Tally {
     /// Counts them.
     pub fn of(verdicts: &[Verdict]) -> Tally {
         let count = |is: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+        let seeds = |is: &dyn Fn(&Verdict) -> bool| {
+            verdicts.iter().filter(|verdict| is(verdict)).filter_map(|verdict| verdict.settled_by).max().unwrap_or(0)
+        };
         let is_known =
             |it: &Verdict| matches!(it.outcome, Outcome::FallsShort | Outcome::Beaten | Outcome::BeatenBarely);
         Tally {
@@ -90,7 +105,23 @@ impl Tally {
             falls_short: count(&|it| it.outcome == Outcome::FallsShort),
             beaten: count(&|it| is_known(it) && it.outcome != Outcome::FallsShort),
             intervals: count(&|it| it.interval.is_some()),
+            barely: count(&|it| it.outcome == Outcome::HoldsBarely),
+            settled_by: seeds(&|it| matches!(it.outcome, Outcome::HoldsBarely | Outcome::CannotTell)),
+            so_far: count(&|it| it.outcome == Outcome::HoldsSoFar),
+            interval_from: seeds(&|it| it.outcome == Outcome::HoldsSoFar),
         }
+    }
+
+    /// "3 barely (about 40 seeds would settle it), 2 without an interval (10 seeds give one)", if there are such.
+    pub fn doubts(&self) -> Option<String> {
+        let part = |count: usize, what: &str, seeds: u64, then: &str| {
+            let seeds = if seeds > 0 { format!(" ({then})").replace('#', &seeds.to_string()) } else { String::new() };
+            (count > 0).then(|| format!("{count} {what}{seeds}"))
+        };
+        let barely = part(self.barely, "barely", self.settled_by, "about # seeds would settle it");
+        let so_far = part(self.so_far, "without an interval", self.interval_from, "# seeds give one");
+        let parts: Vec<String> = barely.into_iter().chain(so_far).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// "1 known to fall short, 2 beaten", if there are such.
@@ -111,6 +142,10 @@ impl core::ops::AddAssign for Tally {
         self.falls_short += other.falls_short;
         self.beaten += other.beaten;
         self.intervals += other.intervals;
+        self.barely += other.barely;
+        self.settled_by = self.settled_by.max(other.settled_by);
+        self.so_far += other.so_far;
+        self.interval_from = self.interval_from.max(other.interval_from);
     }
 }
 
@@ -151,6 +186,8 @@ pub struct Verdict {
     pub distinct: usize,
     /// Why there is no interval, if so.
     pub missing: Option<Missing>,
+    /// About how many seeds would settle it, where more seeds may change it; none also where no number would.
+    pub settled_by: Option<u64>,
     /// What was found, in words.
     pub found: String,
     /// What became of it.
@@ -324,8 +361,11 @@ fn outcome(expectation: &Expectation, found: &Estimate) -> Outcome {
         (None, Some(Missing::Few(_) | Missing::OneValue(_))) => (false, true),
         (None, _) => (true, false),
     };
-    match (expectation.holds(found.value), all, some) {
+    // "All of them" is about the runs that were made: no number of these bounds the share of all that might be made.
+    let is_all = expectation.metric.is_yes_or_no() && least == most && least == Some(found.value);
+    match (expectation.holds(found.value), all || is_all, some) {
         (true, true, _) => Outcome::Holds,
+        (true, false, _) if found.interval.is_none() => Outcome::HoldsSoFar,
         (true, false, _) => Outcome::HoldsBarely,
         (false, _, true) => Outcome::CannotTell,
         (false, _, false) => Outcome::Fails,
@@ -348,6 +388,8 @@ pub(super) fn judge(
         false if expectation.known => outcome(expectation, &found).of_known(),
         false => outcome(expectation, &found),
     };
+    let is_open = matches!(outcome, Outcome::HoldsBarely | Outcome::HoldsSoFar | Outcome::CannotTell);
+    let settled_by = is_open.then(|| settle::seeds(expectation, &found)).flatten();
     let doubt = match (doubt, missing) {
         (Some(doubt), _) => format!(": {doubt}"),
         // How many are distinct is said already; a statistic without an interval is a matter of the documentation.
@@ -362,6 +404,12 @@ pub(super) fn judge(
         (None, Some(base)) => format!(" less that of {}", words(base)),
         (None, None) => String::new(),
     };
+    let settled = match settled_by {
+        Some(seeds) if interval.is_some() => format!("; about {seeds} seeds would settle it"),
+        Some(seeds) => format!("; {seeds} seeds give one"),
+        None if is_open && interval.is_some() => "; at the bound, which no number of seeds settles".to_owned(),
+        None => String::new(),
+    };
     let of_runs = if is_repeated { ", median of runs" } else { "" };
     Verdict {
         line: expectation.line,
@@ -375,7 +423,8 @@ pub(super) fn judge(
         runs: found.runs,
         distinct: found.distinct,
         missing,
-        found: format!("{}, {on}{doubt}", with_interval(value, interval, unit)),
+        settled_by,
+        found: format!("{}, {on}{doubt}{settled}", with_interval(value, interval, unit)),
         outcome,
         known: expectation.known,
         because: expectation.because.clone(),
