@@ -104,8 +104,8 @@ fn without_bound(reasons: &[(&str, Field<'_>)], written: &[Written<'_>], axis: O
     }
 }
 
-/// What is written for each label, in the order of the file, and the reasons of labels without a bound. What is no table
-/// holds for every label.
+/// What is written for each label, in the order of the file, and the reasons of labels without a bound. What is no
+/// table holds for every label.
 fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>) -> ByLabel<'a> {
     let mut written: Vec<Written<'a>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
