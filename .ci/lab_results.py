@@ -1,4 +1,4 @@
-"""Results of the lab, read from their folder: the values of every run, by point."""
+"""What a folder of results of the lab holds: values of every run, by point."""
 import json
 from pathlib import Path
 
