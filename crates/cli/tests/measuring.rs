@@ -1,7 +1,7 @@
 //! perf, demo, policies: figures that programs can read.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};

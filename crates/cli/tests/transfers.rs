@@ -1,7 +1,7 @@
 //! Files that arrive: over HTTP/3, over TCP when UDP is blocked, uploads, trust, traces.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 

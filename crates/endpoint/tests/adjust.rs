@@ -1,7 +1,7 @@
 //! Changes of a connection in use, and decisions about incoming connections.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::time::Duration;
 

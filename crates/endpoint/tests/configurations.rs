@@ -1,7 +1,7 @@
 //! Configurations: refused values, settings per client, application protocols, the connect timeout.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Connections from the first datagram to the last, over real sockets on loopback.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::{sync::Arc, time::Duration};
 

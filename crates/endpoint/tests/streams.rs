@@ -1,7 +1,7 @@
 //! Streams over real sockets on loopback.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::{
     future::{Future, poll_fn},

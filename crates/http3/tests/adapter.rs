@@ -1,7 +1,7 @@
 //! Additions of the adapter to `h3`: the codes of abandoned streams, the thorough finish, the frame guard.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Malformed messages on the wire: refused with H3_MESSAGE_ERROR, and the connection goes on.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Requests for acknowledgments between two ends: ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency-12).
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     sync::{Arc, Mutex},

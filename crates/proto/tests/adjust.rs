@@ -1,7 +1,7 @@
 //! Changes of a connection in use (policies, rate, limits), and reading out of order.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     collections::BTreeMap,

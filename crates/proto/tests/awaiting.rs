@@ -1,7 +1,7 @@
 //! PINGs into a silence by an end that waits for the other, so that a rebinding or a lost peer is noticed.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     net::SocketAddr,

@@ -1,6 +1,6 @@
 //! A bulk download through a bottleneck, judged against the link's floor and over seeds.
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The connect timeout: how long a client waits for the first answer, and what governs from then on.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Second copies of what the first reply waits for: `handshake=twice` and `handshake=twice-on-loss`.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
 //! The same seed gives the same run, to the last event: with real TLS and without encryption, at any hour of the clock.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,7 +1,7 @@
 //! Handshakes, over good links and bad ones: padding, amplification, deadlock, Retry, versions, resumption, 0-RTT.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     cell::RefCell,

@@ -1,7 +1,7 @@
 //! Bad input: damaged, lost, repeated, late and invented datagrams, and authentic packets that break the rules.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     cell::RefCell,
@@ -25,9 +25,6 @@ use thalweg_proto::{
     varint,
 };
 use thalweg_recovery::Ecn;
-
-#[global_allocator]
-static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 const ZERO: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Receivers that lie about what arrived, and when, to be sent to faster than an honest one.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     sync::{Arc, Mutex},

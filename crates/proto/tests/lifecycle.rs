@@ -1,7 +1,7 @@
 //! The life of connections: closing, silence, crashes, key updates, datagrams, packet sizes, marks, priorities.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,7 +1,7 @@
 //! Many connections at one endpoint: routing, admission, and what is left when all are gone.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{cell::RefCell, collections::BTreeMap, net::SocketAddr, rc::Rc, time::Duration};
 

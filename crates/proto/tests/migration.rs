@@ -2,7 +2,7 @@
 //! 9).
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     cell::RefCell,

@@ -1,7 +1,7 @@
 //! Probes after a silence, and handshakes that do not wait for one (RFC 9002 sections 6.2.3 and 6.2.4).
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     cell::RefCell,

@@ -1,7 +1,7 @@
 //! Timestamps of arrival between two ends (draft-ietf-quic-receive-ts-02).
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     collections::BTreeMap,
@@ -21,9 +21,6 @@ use thalweg_recovery::{
     AckEvent, Allowance, Arrival, Change, Congestion, Controller, ControllerFactory, PathContext, PathView, Policies,
 };
 use thalweg_units::Instant;
-
-#[global_allocator]
-static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 const SECOND: Duration = Duration::from_secs(1);
 

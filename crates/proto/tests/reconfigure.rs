@@ -1,7 +1,7 @@
 //! A configuration for one client, chosen before its first datagram is handled.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     sync::{

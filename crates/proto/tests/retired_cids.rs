@@ -1,7 +1,7 @@
 //! Datagrams overtaken by the frames that issue and retire connection IDs (RFC 9000 sections 5.1.2 and 10.3).
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     cell::RefCell,
@@ -21,9 +21,6 @@ use thalweg_proto::{
     streams::{Dir, StreamId},
 };
 use thalweg_units::Instant;
-
-#[global_allocator]
-static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 const ZERO: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Saved paths of a client, from one connection to the next.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     net::SocketAddr,

@@ -1,7 +1,7 @@
 //! Random connections on random links: data arrive intact, connections end, and nothing stays behind.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -179,7 +179,7 @@ fn live(seed: u64) -> u64 {
     moved
 }
 
-/// `SOAK_SEEDS=100000 cargo test --release --test soak` looks for what is rare.
+/// `SOAK_SEEDS=100000 cargo test --release --test all soak` looks for what is rare.
 #[test]
 fn random_lives_end_well() {
     let seeds = std::env::var("SOAK_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(150);

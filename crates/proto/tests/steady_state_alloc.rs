@@ -1,7 +1,7 @@
 //! A bulk transfer in full swing allocates nothing per packet inside the connections.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 
@@ -12,9 +12,6 @@ use thalweg_proto::{
     streams::{Dir, StreamId},
 };
 use thalweg_units::Instant;
-
-#[global_allocator]
-static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 /// What the loop counts: allocations inside the connections only.
 #[derive(Default)]

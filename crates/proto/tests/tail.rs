@@ -1,7 +1,7 @@
 //! Second copies of what ends a transfer: `tail=repeat`.
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Streams from end to end in virtual time, over good links and bad ones.
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Versions: v2 from the start, a compatible upgrade by the server, a server that knows none of ours.
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Packets that arrive before their keys keep their time of arrival (RFC 9000 section 13.2.5, RFC 9002 section 5.3).
 #![allow(clippy::unwrap_used)]
 
-mod harness;
+use crate::harness;
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,0 +1,7 @@
+//! The integration tests of this crate, linked as one program: what they share is built once.
+
+mod adjust;
+mod common;
+mod configurations;
+mod connections;
+mod streams;

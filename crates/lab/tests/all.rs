@@ -1,0 +1,6 @@
+//! The integration tests of this crate, linked as one program: what they share is built once.
+
+mod answers;
+mod calls;
+mod never;
+mod scenarios;
