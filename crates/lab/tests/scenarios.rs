@@ -1,6 +1,7 @@
 //! The scenarios that come with Thalweg are sound: they can be read, and each asks something and expects something.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use thalweg_lab::engine::Engine;
@@ -36,7 +37,7 @@ fn rows(root: &Path, folder: &str) -> String {
     for file in files {
         let scenario = Scenario::load(&file, &SimEngine::default().stacks()).unwrap_or_else(|error| panic!("{error}"));
         let path = file.strip_prefix(root).unwrap().display().to_string();
-        out.push_str(&format!("| [`{}`]({path}) | {}. {} |\n", scenario.name, scenario.title, scenario.question));
+        let _ = writeln!(out, "| [`{}`]({path}) | {}. {} |", scenario.name, scenario.title, scenario.question);
     }
     out
 }
@@ -58,8 +59,10 @@ fn the_page_of_the_scenarios_lists_all_with_their_questions() {
         let section = format!("\n## {folder}\n");
         let (_, after) = page.split_once(&section).unwrap_or_else(|| panic!("scenarios/README.md has no ## {folder}"));
         let found = after.split_once("\n## ").map_or(after, |(section, _)| section);
-        assert!(found.ends_with(&format!("\n{}", rows.trim_end())) || found.ends_with(&format!("\n{rows}")), "\
-            scenarios/README.md is old; the part of {folder} ends with\n{rows}");
+        assert!(
+            found.trim_end().ends_with(&format!("\n{}", rows.trim_end())),
+            "scenarios/README.md is old; the part of {folder} ends with\n{rows}"
+        );
         assert!(page.contains(&format!("\n| [`{folder}`](#{}) | ", folder.replace('/', ""))), "no row of {folder}");
         listed += rows.lines().count() - 2;
     }
