@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
+use thalweg_emulate::{Relay, RelayConfig, RelayCounts};
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions};
-use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Reorder};
+use thalweg_link::{DirectionConfig, LossModel, PathConfig, Probability, RateModel, Reorder};
 use thalweg_units::{Rate, human_bytes, human_duration};
 use tokio::sync::oneshot;
 
@@ -24,7 +25,6 @@ use crate::figures::Figures;
 use crate::options::{TransportArgs, bytes, duration};
 use crate::output;
 use crate::qlog::{Summary, summarize};
-use crate::relay::{Relay, RelayConfig, RelayCounts};
 use crate::text::{bits_per_second, milliseconds};
 
 /// However bad the path, the demo ends.
@@ -124,7 +124,7 @@ impl DemoArgs {
 
         let identity = Identity::self_signed::<&str>(&[]).context("cannot make a certificate")?;
         let server = self.serve(&site, &identity, &transport).await?;
-        let relay = Relay::start(server.address, 0, self.relay_config()).await.context("cannot start the relay")?;
+        let relay = Relay::start(self.relay_config(server.address)).context("cannot start the relay")?;
         eprintln!(
             "Serving {} files on {}, fetching through a relay on {} ...",
             files.len(),
@@ -152,7 +152,7 @@ impl DemoArgs {
         Ok(made)
     }
 
-    fn relay_config(&self) -> RelayConfig {
+    fn relay_config(&self, target: SocketAddr) -> RelayConfig {
         let direction = DirectionConfig {
             rate: RateModel::Constant(Rate::MAX),
             delay: self.delay.into(),
@@ -160,7 +160,9 @@ impl DemoArgs {
             reorder: vec![Reorder { share: self.reorder, by: Duration::from_millis(5) }],
             ..DirectionConfig::default()
         };
-        RelayConfig { seed: self.seed, ..RelayConfig::both_ways(direction) }
+        let hops = vec![PathConfig::new("demo", direction.clone(), direction)];
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        RelayConfig { listen, target, hops, seed: self.seed, realtime: false }
     }
 
     async fn serve(&self, site: &Path, identity: &Identity, transport: &TransportArgs) -> Result<Running> {

@@ -12,6 +12,8 @@ pub enum Failure {
     Usage(String),
     /// Ctrl-C ended it: the program ends by that signal, which a shell shows as 130.
     Interrupted(String),
+    /// The exit code says it all, such as that of a program that was run. Nothing is said if the text is empty.
+    Status(u8, String),
 }
 
 /// What commands return.
@@ -28,12 +30,13 @@ impl Failure {
         Failure::Usage(message.to_string())
     }
 
-    /// 1, 2 or 130.
+    /// 1, 2 or 130, or that of a program.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Failed(_) => ExitCode::from(1),
             Failure::Usage(_) => ExitCode::from(2),
             Failure::Interrupted(_) => ExitCode::from(130),
+            Failure::Status(status, _) => ExitCode::from(*status),
         }
     }
 }
@@ -41,7 +44,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed(message) | Failure::Usage(message) | Failure::Interrupted(message) => f.write_str(message),
+            Failure::Failed(message)
+            | Failure::Usage(message)
+            | Failure::Interrupted(message)
+            | Failure::Status(_, message) => f.write_str(message),
         }
     }
 }

@@ -1,14 +1,17 @@
-//! The `thalweg` program as a library: serve, get, put, perf, qlog, policies, lab, demo.
+//! The `thalweg` program as a library: serve, get, put, perf, qlog, policies, lab, relay,
+//! emulate, demo.
 //!
 //! [`main`] takes the command line and gives the exit code: 0 done, 1 a transfer or check failed or stdout did not take
-//! the data, 2 wrong usage. A `get` or `put` that Ctrl-C interrupts ends by that signal. Messages for people go to
-//! stderr, data goes to stdout.
+//! the data, 2 wrong usage; that of `emulate` is the exit code of the program that it runs. A `get` or `put` that
+//! Ctrl-C interrupts ends by that signal. Messages for people go to stderr, data goes to stdout.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod columns;
 pub mod content;
 pub mod demo;
+pub mod emulate;
+mod emulation;
 pub mod failure;
 pub mod fetch;
 pub mod figures;
@@ -63,6 +66,10 @@ enum Command {
     Policies(policies::PoliciesArgs),
     /// Ask the network lab: scenarios in virtual time, answered with intervals and verdicts
     Lab(lab::LabArgs),
+    /// Relay UDP datagrams over a path of the lab, in real time
+    Relay(relay::RelayArgs),
+    /// Run a program behind a path of the lab, in real time, in a network namespace of its own
+    Emulate(emulate::EmulateArgs),
     /// See it work: serve, fetch through a lossy relay, compare, print the figures
     Demo(demo::DemoArgs),
     /// Print a script with which a shell completes the commands and options
@@ -84,6 +91,8 @@ pub fn main_as(
 ) -> ExitCode {
     let program = Cli::command().name(name).bin_name(name);
     let (args, renamed) = renamed::options(args);
+    // As with other programs that run programs, everything that goes wrong before COMMAND is the same status.
+    let wrong_usage = if args.get(1).is_some_and(|command| command == "emulate") { emulate::FAILED } else { 2 };
     let parsed = program.clone().try_get_matches_from(args).and_then(|matches| {
         let is_quiet = |of: &ArgMatches| of.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet == Some(&true));
         if !matches.subcommand().is_some_and(|(_, of)| is_quiet(of)) {
@@ -105,12 +114,13 @@ pub fn main_as(
                 output::note(&error);
                 return ExitCode::FAILURE;
             }
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return ExitCode::from(if error.use_stderr() { wrong_usage } else { 0 });
         }
     };
     match run(cli.command, program, engine) {
         Ok(()) if output::is_lost() => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Status(status, message)) if message.is_empty() => ExitCode::from(status),
         Err(failure) => {
             eprintln!("{name}: {failure}");
             match failure {
@@ -130,6 +140,8 @@ fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEng
         Command::Qlog(args) => args.run(),
         Command::Policies(args) => args.run(),
         Command::Lab(args) => args.run(engine()),
+        Command::Relay(args) => block_on(args.run()),
+        Command::Emulate(args) => args.run(),
         Command::Demo(args) => block_on(args.run()),
         Command::Completions(args) => {
             args.run(program);

@@ -4,13 +4,14 @@
 use crate::common;
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{Place, Server, json_lines, run, text};
 use serde_json::Value;
-use thalweg_cli::relay::{Relay, RelayConfig};
-use thalweg_link::{DirectionConfig, QueueLimit, RateModel};
+use thalweg_emulate::{Relay, RelayConfig};
+use thalweg_link::{DirectionConfig, PathConfig, QueueLimit, RateModel};
 use thalweg_units::Rate;
 
 /// A path, a download, and the rules for it.
@@ -27,14 +28,16 @@ impl Case {
         self.down_mbps * 1_000_000 / 8 * 2 * self.one_way.as_millis() as u64 / 1000
     }
 
-    fn relay(&self) -> RelayConfig {
+    fn relay(&self, target: SocketAddr) -> RelayConfig {
         let direction = |mbps: u64| DirectionConfig {
             rate: RateModel::Constant(Rate::from_bps(mbps * 1_000_000)),
             delay: self.one_way.into(),
             queue: QueueLimit::Bytes(self.bdp()),
             ..DirectionConfig::default()
         };
-        RelayConfig { up: direction(self.up_mbps), down: direction(self.down_mbps), seed: 1 }
+        let hops = vec![PathConfig::new("p", direction(self.up_mbps), direction(self.down_mbps))];
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        RelayConfig { listen, target, hops, seed: 1, realtime: false }
     }
 
     fn scenario(&self) -> String {
@@ -90,8 +93,7 @@ policies = {{ {} }}
     fn in_real_time(&self, place: &Place) -> f64 {
         let sum = place.add("file", self.size);
         let server = Server::start(&place.path("site"), &["--policies", self.policies]);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let relay = runtime.block_on(Relay::start(server.address, 0, self.relay())).unwrap();
+        let relay = Relay::start(self.relay(server.address)).unwrap();
         let (out, url) = (place.arg("file"), Server::url_at(relay.address(), "file"));
         let done =
             run(&["get", "--quic-only", "--json", "--policies", self.policies, "--pin", &server.pin, "-o", &out, &url]);

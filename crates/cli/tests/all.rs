@@ -2,9 +2,11 @@
 
 mod agreement;
 mod common;
+mod emulate;
 mod failures;
 mod lab;
 mod measuring;
 mod outputs;
+mod relay;
 mod surviving;
 mod transfers;

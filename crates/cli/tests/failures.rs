@@ -4,12 +4,15 @@
 
 use crate::common;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{Place, Server, finish, json_lines, run, signal, text, thalweg, until};
-use thalweg_cli::relay::{Relay, RelayConfig};
+use thalweg_emulate::{Relay, RelayConfig};
+use thalweg_link::{DirectionConfig, PathConfig, RateModel};
+use thalweg_units::Rate;
 
 const SIZE: u64 = 20_000_000;
 
@@ -102,13 +105,20 @@ fn a_killed_server_ends_the_client_with_a_message() {
     assert_partial(&place);
 }
 
+/// Passes datagrams as they come.
+fn relay(target: SocketAddr) -> Relay {
+    let direction = DirectionConfig { rate: RateModel::Constant(Rate::MAX), ..DirectionConfig::default() };
+    let hops = vec![PathConfig::new("p", direction.clone(), direction)];
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Relay::start(RelayConfig { listen, target, hops, seed: 1, realtime: false }).unwrap()
+}
+
 #[test]
 fn a_network_cut_for_longer_than_the_idle_timeout_ends_the_client_with_a_message() {
     let place = Place::new();
     let sum = place.add("big", SIZE);
     let server = Server::start(&place.path("site"), &["--idle-timeout", "2 s"]);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let relay = runtime.block_on(Relay::start(server.address, 0, RelayConfig::default())).unwrap();
+    let relay = relay(server.address);
     let url = Server::url_at(relay.address(), "big");
     let client = slow_get(&place, &server.pin, &url);
     relay.set_cut(true);
@@ -127,8 +137,7 @@ fn a_network_cut_for_less_than_the_idle_timeout_is_survived() {
     let place = Place::new();
     let sum = place.add("big", SIZE);
     let server = Server::start(&place.path("site"), &[]);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let relay = runtime.block_on(Relay::start(server.address, 0, RelayConfig::default())).unwrap();
+    let relay = relay(server.address);
     let out = place.arg("big");
     let url = Server::url_at(relay.address(), "big");
     let client = thalweg(&["get", "--quic-only", "--limit-rate", "100 Mbps", "--pin", &server.pin, "-o", &out, &url])

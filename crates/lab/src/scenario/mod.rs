@@ -32,6 +32,7 @@ mod flow;
 mod group;
 mod keys;
 mod labels;
+mod paths;
 mod points;
 mod rivals;
 mod told;
@@ -54,6 +55,7 @@ pub use compare::Measured;
 pub use expect::{Expectation, Until};
 pub use flow::{FLOW_KEYS, FlowKey, TRANSPORT_KEYS, TransportKey};
 pub use keys::{flow_keys, keys};
+pub use paths::load_paths;
 pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;

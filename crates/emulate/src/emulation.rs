@@ -1,0 +1,368 @@
+//! Runs a program, and a server if there is one, in network namespaces that an emulated path joins.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+
+use thalweg_link::PathConfig;
+use thalweg_units::{Duration, exact_duration};
+
+use crate::device::Device;
+use crate::engine::Engine;
+use crate::forward;
+use crate::init::{self, CLIENT, Plan, Program, SERVER, Told, ask};
+use crate::pump::{PROGRAM_PRIORITY, Pump};
+use crate::system::process::{self, Pid};
+use crate::system::{self, Poll};
+use crate::verdict::Report;
+
+/// How long a server may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(1);
+/// The signals that are passed on to the program.
+const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// An emulation to be run.
+#[derive(Clone, Debug)]
+pub struct Emulation {
+    /// The path, from client to server.
+    pub hops: Vec<PathConfig>,
+    /// Seeds every choice.
+    pub seed: u64,
+    /// The program at the client's end, with its arguments.
+    pub command: Vec<OsString>,
+    /// What a shell is to run at the server's end.
+    pub server: Option<OsString>,
+    /// Whether to ask for real-time priority, for the emulator and for the programs.
+    pub realtime: bool,
+    /// Ports of the server's end that are joined to those of this machine's loopback address.
+    pub forward: Vec<u16>,
+    /// Whether senders are told by ICMP of packets that exceed the path's MTU.
+    pub icmp: bool,
+}
+
+/// How an emulation went.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// How the program ended, as a shell says it.
+    pub status: u8,
+    /// What was done, and how well.
+    pub report: Report,
+    /// What else is worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Why an emulation could not be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmulationError {
+    /// The exit status that says so: 127 if there is no such program, 126 if it cannot be run, else 125.
+    pub status: u8,
+    /// What was wrong.
+    pub message: String,
+}
+
+impl fmt::Display for EmulationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EmulationError {}
+
+/// Puts what was being done in front of a system's error.
+fn cannot(what: &str) -> impl FnOnce(io::Error) -> EmulationError {
+    move |error| EmulationError { status: 125, message: format!("cannot {what}: {error}") }
+}
+
+impl Emulation {
+    /// Runs it to its end: that of the program. Signals that ask this process to end are passed on to the program from
+    /// then on; the second one kills it.
+    ///
+    /// The caller has to be the only thread of its process.
+    ///
+    /// # Errors
+    /// When the path cannot work as described, the system does not allow namespaces or devices, or a program cannot be
+    /// run.
+    pub fn run(self) -> Result<Outcome, EmulationError> {
+        let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+        if threads > 1 {
+            let message = format!("cannot start processes from a program with {threads} threads");
+            return Err(EmulationError { status: 125, message });
+        }
+        // What is wrong with the path is said before anything is made.
+        let engine = |start| {
+            Engine::new(&self.hops, self.seed, start)
+                .map_err(|error| EmulationError { status: 125, message: error.to_string() })
+        };
+        engine(system::now())?;
+        let signals = process::catch_signals(&PASSED_ON).map_err(cannot("catch signals"))?;
+        let priority = self.realtime.then_some(PROGRAM_PRIORITY);
+        let plan = |own, other, program| Plan { own, other, program, priority };
+        let at_server = self.server.clone().map_or(Program::None, Program::Shell);
+        let mut server = Remote::start(&plan(SERVER, CLIENT, at_server))?;
+        let mut client = Remote::start(&plan(CLIENT, SERVER, Program::Command(self.command.clone())))?;
+        let devices = [client.network()?, server.network()?];
+        let mut notes = Vec::new();
+        if !client.has_ipv6 || !server.has_ipv6 {
+            notes.push("this system has no IPv6".to_owned());
+        }
+        let engine = engine(system::now())?;
+        let horizon = engine.horizon();
+        let pump = Pump::new(engine, devices, self.icmp, Report::round_trip_of(&self.hops));
+        let running = Running::start(pump, self.realtime)?;
+        for port in &self.forward {
+            let (tcp, udp) = (server.socket(ask::TCP, *port)?, server.socket(ask::UDP, *port)?);
+            forward::start(tcp, udp, *port).map_err(cannot("forward a port"))?;
+        }
+        server.begin()?;
+        if self.server.is_some() && !server.listens()? {
+            notes.push("the server had not begun to listen when COMMAND was started".to_owned());
+        }
+        client.begin()?;
+        let status = attend(&signals, &mut client, &mut server, &mut notes)?;
+        server.end();
+        let dropped = client.drops() + server.drops();
+        let mut report = running.stop();
+        report.device_dropped += dropped;
+        if report.elapsed > horizon {
+            let horizon = exact_duration(horizon);
+            notes
+                .push(format!("outages and suspensions by chance are drawn for {horizon}; there were none afterwards"));
+        }
+        Ok(Outcome { status, report, notes })
+    }
+}
+
+/// Waits for the end of the program at the client, and passes signals on.
+fn attend(
+    signals: &File,
+    client: &mut Remote,
+    server: &mut Remote,
+    notes: &mut Vec<String>,
+) -> Result<u8, EmulationError> {
+    let mut asked = 0;
+    let mut poll = Poll::default();
+    loop {
+        poll.clear();
+        poll.push(client.channel.as_fd());
+        poll.push(signals.as_fd());
+        if !server.is_gone {
+            poll.push(server.channel.as_fd());
+        }
+        poll.wait(None).map_err(cannot("wait for COMMAND"))?;
+        if poll.is_ready(1) {
+            while let Some(signal) = process::next_signal(signals) {
+                // COMMAND has heard from the terminal itself.
+                if signal.from_terminal {
+                    continue;
+                }
+                asked += u32::from([libc::SIGINT, libc::SIGTERM].contains(&signal.number));
+                client.signal(if asked > 1 { libc::SIGKILL } else { signal.number });
+            }
+        }
+        if poll.is_ready(0) {
+            match client.hear()? {
+                Told::Ended(status) => return Ok(status),
+                Told::Gone => {
+                    let message =
+                        "the namespace of COMMAND has ended: something has killed its first process".to_owned();
+                    return Err(EmulationError { status: 125, message });
+                }
+                _ => {}
+            }
+        }
+        if !server.is_gone && poll.is_ready(2) {
+            match server.hear()? {
+                Told::Ended(status) => notes.push(format!("the server ended before COMMAND, with status {status}")),
+                Told::Gone => notes.push("the namespace of the server ended before COMMAND".to_owned()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// An end, seen from the emulator. Dropping it ends all that runs there.
+struct Remote {
+    pid: Pid,
+    channel: OwnedFd,
+    has_ipv6: bool,
+    /// Whether its program has ended, or there is none.
+    has_ended: bool,
+    is_gone: bool,
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        process::kill(self.pid, libc::SIGKILL);
+        process::wait_for(self.pid);
+    }
+}
+
+impl Remote {
+    /// Starts the end in namespaces of its own.
+    fn start(plan: &Plan) -> Result<Remote, EmulationError> {
+        let (user, group) = process::user_and_group();
+        let start = |with_user: bool| -> io::Result<(Pid, OwnedFd)> {
+            let (channel, theirs) = process::channel()?;
+            let pid = process::start_in_namespaces(with_user, || init::run(theirs, plan))?;
+            Ok((pid, channel))
+        };
+        // Root of a container may not make namespaces without one for users.
+        let (mut with_user, mut started) = (user != 0, start(user != 0));
+        if user == 0 && started.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            (with_user, started) = (true, start(true));
+        }
+        let (pid, channel) = started.map_err(|error| EmulationError {
+            status: 125,
+            message: format!(
+                "cannot make namespaces: {error}; run as root, or allow user namespaces (sysctl user.max_user_namespaces, \
+                 kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
+            ),
+        })?;
+        let has_ended = matches!(plan.program, Program::None);
+        let remote = Remote { pid, channel, has_ipv6: false, has_ended, is_gone: false };
+        if with_user {
+            let write = |file: &str, text: String| fs::write(format!("/proc/{}/{file}", pid.0), text);
+            write("setgroups", "deny".into())
+                .and_then(|()| write("uid_map", format!("{user} {user} 1")))
+                .and_then(|()| write("gid_map", format!("{group} {group} 1")))
+                .map_err(cannot("set up a user namespace"))?;
+        }
+        remote.ask(ask::NETWORK)?;
+        Ok(remote)
+    }
+
+    fn ask(&self, what: &[u8]) -> Result<(), EmulationError> {
+        process::send_message(self.channel.as_fd(), what, None).map_err(cannot("speak to a namespace"))
+    }
+
+    /// The next thing that the end tells.
+    fn hear(&mut self) -> Result<Told, EmulationError> {
+        self.hear_with().map(|(told, _)| told)
+    }
+
+    fn hear_with(&mut self) -> Result<(Told, Option<OwnedFd>), EmulationError> {
+        let received = process::receive_message(self.channel.as_fd());
+        let (text, with) = received.map_err(cannot("hear from a namespace"))?;
+        let told = Told::read(&text);
+        self.has_ended |= matches!(told, Told::Ended(_) | Told::Gone);
+        self.is_gone |= told == Told::Gone;
+        Ok((told, with))
+    }
+
+    /// Waits until the network is there; returns its device.
+    fn network(&mut self) -> Result<Device, EmulationError> {
+        match self.hear_with()? {
+            (Told::Network { has_ipv6, is_framed }, Some(device)) => {
+                self.has_ipv6 = has_ipv6;
+                Ok(Device::new(File::from(device), is_framed))
+            }
+            (told, _) => Err(unexpected(told)),
+        }
+    }
+
+    /// A socket that listens at the end.
+    fn socket(&mut self, kind: &str, port: u16) -> Result<OwnedFd, EmulationError> {
+        self.ask(format!("{kind}{port}").as_bytes())?;
+        match self.hear_with()? {
+            (Told::Socket, Some(socket)) => Ok(socket),
+            (told, _) => Err(unexpected(told)),
+        }
+    }
+
+    /// Starts the program.
+    fn begin(&mut self) -> Result<(), EmulationError> {
+        self.ask(ask::START)?;
+        match self.hear()? {
+            Told::Started => Ok(()),
+            told => Err(unexpected(told)),
+        }
+    }
+
+    /// Waits until the program listens, or for some time. It may end meanwhile.
+    fn listens(&mut self) -> Result<bool, EmulationError> {
+        self.ask(ask::LISTEN)?;
+        let mut ended = None;
+        loop {
+            match self.hear()? {
+                Told::Listens(does) => match ended {
+                    Some(status) if !does => {
+                        let message = format!("the server ended with status {status} before COMMAND was started");
+                        return Err(EmulationError { status: 125, message });
+                    }
+                    _ => return Ok(does),
+                },
+                Told::Ended(status) => ended = Some(status),
+                told => return Err(unexpected(told)),
+            }
+        }
+    }
+
+    fn signal(&self, number: i32) {
+        // An end that is gone needs none.
+        let _ = self.ask(format!("{}{number}", ask::SIGNAL).as_bytes());
+    }
+
+    /// Asks the program to end, and waits for that.
+    fn end(&mut self) {
+        self.signal(libc::SIGTERM);
+        let by = system::now() + GRACE;
+        let mut poll = Poll::default();
+        poll.push(self.channel.as_fd());
+        while !self.has_ended {
+            let left = by.saturating_since(system::now());
+            if left.is_zero() || poll.wait(Some(left)).is_err() {
+                return;
+            }
+            if poll.is_ready(0) && self.hear().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Packets that the device dropped.
+    fn drops(&mut self) -> u64 {
+        if self.is_gone || self.ask(ask::DROPS).is_err() {
+            return 0;
+        }
+        loop {
+            match self.hear() {
+                Ok(Told::Drops(count)) => return count,
+                Ok(Told::Gone) | Err(_) => return 0,
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+fn unexpected(told: Told) -> EmulationError {
+    let (status, message) = match told {
+        Told::Failed(status, reason) => (status, reason),
+        _ => (125, "a namespace ended before it could be used".to_owned()),
+    };
+    EmulationError { status, message }
+}
+
+/// The thread that moves packets.
+struct Running {
+    stop: UnixStream,
+    thread: JoinHandle<Report>,
+}
+
+impl Running {
+    fn start(pump: Pump, realtime: bool) -> Result<Running, EmulationError> {
+        let (stop, stopped) = UnixStream::pair().map_err(cannot("start the emulator"))?;
+        let thread = thread::Builder::new().name("emulator".into()).spawn(move || pump.run(&stopped, realtime));
+        Ok(Running { stop, thread: thread.map_err(cannot("start the emulator"))? })
+    }
+
+    fn stop(mut self) -> Report {
+        // The thread may have ended by itself.
+        let _ = self.stop.write_all(b"x");
+        self.thread.join().unwrap_or_default()
+    }
+}

@@ -1,0 +1,221 @@
+//! Moves packets between the devices of the two ends, over the path.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
+use thalweg_link::DropCause;
+use thalweg_units::{Duration, Instant};
+
+use crate::device::Device;
+use crate::engine::{Arrival, Departure, Drop, Engine, Port, Toward};
+use crate::init::{CLIENT, DEVICE_QUEUE, SERVER};
+use crate::ip::{self, Header};
+use crate::system::{self, Poll, Raised};
+use crate::verdict::Report;
+use crate::watcher::WakeUps;
+
+/// Packets that are read from a device before anything else is done.
+const BURST: usize = 32;
+/// Flows with a number of their own; later ones share the last.
+const MAX_FLOWS: usize = 1 << 16;
+/// The largest IP packet.
+const LARGEST: usize = 65_535;
+/// A wait that took longer than this has slept.
+const SLEPT: Duration = Duration::from_micros(50);
+/// The place of what ends it in the list of what is waited for; the devices come before.
+const STOPPED: usize = 2;
+
+/// What tells a flow from another, seen from the client.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FlowKey {
+    is_ipv4: bool,
+    protocol: u8,
+    /// The client's and the server's.
+    ports: (u16, u16),
+}
+
+/// The two devices.
+struct Devices {
+    /// That of the client, and that of the server.
+    files: [Device; 2],
+    /// Whether senders are told of packets that are too big.
+    icmp: bool,
+}
+
+impl Devices {
+    /// The device that packets on this way come from.
+    fn source(&mut self, toward: Toward) -> &mut Device {
+        &mut self.files[toward.index()]
+    }
+
+    /// The device that they go to.
+    fn destination(&mut self, toward: Toward) -> &mut Device {
+        &mut self.files[toward.back().index()]
+    }
+}
+
+impl Port for Devices {
+    fn hand_over(&mut self, departure: Departure<'_>) -> Option<Instant> {
+        ip::set_ecn(departure.bytes, departure.ecn);
+        let written = self.destination(departure.toward).write(departure.bytes);
+        written.ok().map(|()| system::now())
+    }
+
+    fn dropped(&mut self, dropped: Drop<'_>) {
+        if self.icmp
+            && dropped.cause == DropCause::TooBig
+            && let Some(message) = dropped.mtu.and_then(|mtu| ip::too_big(dropped.bytes, mtu))
+        {
+            // A sender that does not hear of it finds out by itself.
+            let _ = self.source(dropped.toward).write(&message);
+        }
+    }
+}
+
+/// What is known of when packets came to a device: it tells no times.
+struct Arrivals {
+    /// When it was last seen empty.
+    empty: Instant,
+    /// When the last packets were read: no more than these fit into its queue.
+    read: Vec<Instant>,
+    next: usize,
+}
+
+impl Arrivals {
+    fn new(now: Instant) -> Self {
+        Arrivals { empty: now, read: vec![now; DEVICE_QUEUE as usize], next: 0 }
+    }
+
+    /// How long a packet that is read now may have waited: it came after the device was seen empty, and after what was
+    /// read a whole queue ago.
+    fn waited(&mut self, now: Instant) -> Duration {
+        let full = std::mem::replace(&mut self.read[self.next], now);
+        self.next = (self.next + 1) % self.read.len();
+        now.saturating_since(self.empty.max(full))
+    }
+}
+
+/// Moves packets until it is stopped.
+pub(crate) struct Pump {
+    engine: Engine,
+    devices: Devices,
+    arrivals: [Arrivals; 2],
+    flows: BTreeMap<FlowKey, u32>,
+    ignored: u64,
+    start: Instant,
+    round_trip: Duration,
+    buffer: Vec<u8>,
+}
+
+/// Real-time priorities of the emulator and of the programs.
+pub(crate) const EMULATOR_PRIORITY: u8 = 20;
+pub(crate) const PROGRAM_PRIORITY: u8 = 10;
+
+impl Pump {
+    /// Between these devices of the client and the server.
+    pub(crate) fn new(engine: Engine, files: [Device; 2], icmp: bool, round_trip: Duration) -> Self {
+        let start = engine.now();
+        Pump {
+            engine,
+            devices: Devices { files, icmp },
+            arrivals: [Arrivals::new(start), Arrivals::new(start)],
+            flows: BTreeMap::new(),
+            ignored: 0,
+            start,
+            round_trip,
+            buffer: vec![0; LARGEST],
+        }
+    }
+
+    /// Moves packets until the stream ends; reports, drops that only the ends know of aside.
+    pub(crate) fn run(mut self, stopped: &UnixStream, realtime: bool) -> Report {
+        system::fine_timers();
+        let suspended = system::suspended();
+        let watcher = WakeUps::start(realtime.then_some(PROGRAM_PRIORITY));
+        let realtime = realtime.then(|| {
+            let _ = system::lock_memory();
+            match system::raise(EMULATOR_PRIORITY) {
+                Raised::Yes => Ok(()),
+                Raised::No(reason) => Err(reason),
+            }
+        });
+        let mut poll = Poll::default();
+        for file in &self.devices.files {
+            poll.push(file.as_fd());
+        }
+        poll.push(stopped.as_fd());
+        loop {
+            let before = system::now();
+            let timeout = self.engine.next_due().map(|due| due.saturating_since(before));
+            if poll.wait(timeout).is_err() || poll.is_ready(STOPPED) {
+                break;
+            }
+            let woken = system::now();
+            for toward in Toward::BOTH {
+                // What came while it slept woke it.
+                if !poll.is_ready(toward.index()) || woken.saturating_since(before) > SLEPT {
+                    self.arrivals[toward.index()].empty = woken;
+                }
+                // An end that was killed has no device any more.
+                if poll.is_ready(toward.index()) && !self.read(toward) {
+                    poll.ignore(toward.index());
+                }
+            }
+            self.engine.run(system::now(), &mut self.devices);
+        }
+        Report {
+            elapsed: system::now().saturating_since(self.start),
+            round_trip: self.round_trip,
+            directions: Toward::BOTH.map(|toward| self.engine.totals(toward)),
+            flows: self.flows.len() as u64,
+            ignored: self.ignored,
+            wake_ups: watcher.map(WakeUps::stop).unwrap_or_default(),
+            device_dropped: self.devices.files.iter().map(Device::dropped).sum(),
+            suspended: system::suspended().saturating_sub(suspended),
+            realtime,
+        }
+    }
+
+    /// Reads a burst from a device. False if the device is gone.
+    fn read(&mut self, toward: Toward) -> bool {
+        for _ in 0..BURST {
+            let length = match self.devices.source(toward).read(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) => {
+                    self.arrivals[toward.index()].empty = system::now();
+                    return error.kind() == io::ErrorKind::WouldBlock;
+                }
+            };
+            let at = system::now();
+            let waited = self.arrivals[toward.index()].waited(at);
+            let Some(header) = Header::read(&self.buffer[..length]).filter(|header| is_ours(header, toward)) else {
+                self.ignored += 1;
+                continue;
+            };
+            let ports = match toward {
+                Toward::Server => header.ports,
+                Toward::Client => (header.ports.1, header.ports.0),
+            };
+            let key = FlowKey { is_ipv4: header.source.is_ipv4(), protocol: header.protocol, ports };
+            let next = self.flows.len();
+            let flow = match self.flows.get(&key) {
+                Some(flow) => *flow,
+                None if next >= MAX_FLOWS => MAX_FLOWS as u32,
+                None => *self.flows.entry(key).or_insert(next as u32),
+            };
+            let (ecn, damage_from) = (header.ecn, header.length);
+            let size = u32::try_from(length).unwrap_or(u32::MAX);
+            self.engine.arrive(Arrival { toward, at, waited, flow, ecn, size, damage_from }, &self.buffer[..length]);
+        }
+        true
+    }
+}
+
+/// Whether a packet goes from one end to the other: not to everyone, nor to anybody else.
+fn is_ours(header: &Header, toward: Toward) -> bool {
+    let to = if toward == Toward::Server { SERVER } else { CLIENT };
+    header.destination == IpAddr::from(to.ipv4) || header.destination == IpAddr::from(to.ipv6)
+}
