@@ -1,5 +1,6 @@
 """What a folder of results of the lab holds: values of every run, by point."""
 import json
+import re
 from pathlib import Path
 
 
@@ -30,7 +31,8 @@ class Results:
 
     def axes(self, point):
         """The values of a point by axis."""
-        return dict(part.split(" = ", 1) for part in self.points[point].split(", ") if " = " in part)
+        parts = re.split(r", (?![^(]*\))", self.points[point])  # Policies have commas within brackets.
+        return dict(part.split(" = ", 1) for part in parts if " = " in part)
 
 
 def mean(values):
