@@ -149,7 +149,7 @@ fn a_long_fat_path_takes_as_long_as_in_the_lab() {
         up_mbps: 10,
         one_way: Duration::from_millis(300),
         size: 15_000_000,
-        policies: "start=peak-bandwidth/half, ack-rate=phased",
+        policies: "start=peak-bandwidth(share=0.5), ack-rate=phased",
     });
 }
 

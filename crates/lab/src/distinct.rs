@@ -18,12 +18,12 @@ use crate::scenario::world::World;
 pub struct FieldResult {
     /// The field, such as "reduction".
     pub field: &'static str,
-    /// How many choices it has that are built.
+    /// How many choices it has that are built; one with another parameter counts as another.
     pub choices: usize,
     /// The scenarios that distinguished some of them, in order.
     pub told_by: Vec<String>,
     /// Choices that no world told apart.
-    pub same: Vec<Vec<&'static str>>,
+    pub same: Vec<Vec<String>>,
     /// Runs that failed to give a hash: choice, scenario, reason.
     pub failed: Vec<(String, String, String)>,
 }
@@ -37,8 +37,7 @@ pub fn policies(scenarios: &[Scenario], engine: &dyn Engine) -> Vec<FieldResult>
     Policies::catalogue()
         .iter()
         .map(|field| {
-            let names: Vec<&'static str> =
-                field.choices.iter().filter(|choice| choice.built).map(|choice| choice.name).collect();
+            let names = field.spellings();
             let mut result = FieldResult {
                 field: field.name,
                 choices: names.len(),
@@ -72,19 +71,19 @@ fn split(result: &mut FieldResult, field: &str, world: &World, scenario: &Scenar
     for group in std::mem::take(&mut result.same) {
         let hashes: Vec<Result<Option<String>, String>> =
             group.par_iter().map(|choice| hash(world, field, choice, scenario.first_seed, engine)).collect();
-        let mut apart: Vec<(Option<&String>, Vec<&'static str>)> = Vec::new();
+        let mut apart: Vec<(Option<&String>, Vec<String>)> = Vec::new();
         let mut excluded = Vec::new();
         for (choice, hash) in group.iter().zip(&hashes) {
             match hash {
-                Ok(None) => excluded.push(*choice),
+                Ok(None) => excluded.push(choice.clone()),
                 Ok(Some(hash)) => match apart.iter_mut().find(|(known, _)| *known == Some(hash)) {
-                    Some((_, alike)) => alike.push(*choice),
-                    None => apart.push((Some(hash), vec![*choice])),
+                    Some((_, alike)) => alike.push(choice.clone()),
+                    None => apart.push((Some(hash), vec![choice.clone()])),
                 },
                 Err(reason) => {
                     let run = (format!("{field}={choice}"), scenario.name.clone(), reason.clone());
                     result.failed.push(run);
-                    excluded.push(*choice);
+                    excluded.push(choice.clone());
                 }
             }
         }
@@ -147,7 +146,7 @@ mod tests {
         fn run(&self, world: &World, _: u64, _: bool) -> Output {
             let policies = world.flows[0].policies().to_string();
             assert!(!policies.contains("rate-halving"), "no");
-            let hash = policies.split(", ").next().unwrap_or_default().to_owned();
+            let hash = Policies::items(&policies).next().unwrap_or_default().to_owned();
             Output { record: RunRecord { wire_hash: hash, ..RunRecord::default() }, recording: None }
         }
     }

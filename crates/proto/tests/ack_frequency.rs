@@ -164,7 +164,7 @@ fn requests_survive_loss() {
             ..link()
         };
         let wire = Wire::default();
-        let (server, client) = (config("ack-rate=quarter", None), config("", Some(ms(1))));
+        let (server, client) = (config("ack-rate=phased(opening=4, later=4)", None), config("", Some(ms(1))));
         let observer = Some(wire.observer());
         let mut world = World::new(Setup { seed, server, client, link, observer, ..Setup::default() });
         let handle = world.handshake();

@@ -1,4 +1,4 @@
-//! Second copies of what the first reply waits for: `handshake=twice` and `handshake=twice-on-loss`.
+//! Second copies of what the first reply waits for: `handshake=twice` and `handshake=twice(from=loss)`.
 #![allow(clippy::unwrap_used)]
 
 use crate::harness;
@@ -187,21 +187,21 @@ fn each_byte_of_a_handshake_flight_leaves_exactly_twice_without_a_timer() {
 fn without_a_loss_twice_on_loss_sends_what_plain_sends() {
     for padding in [0, 1200] {
         let plain = first_reply(setup("plain", padding, Link::new(FAR)));
-        assert_eq!(first_reply(setup("twice-on-loss", padding, Link::new(FAR))), plain);
+        assert_eq!(first_reply(setup("twice(from=loss)", padding, Link::new(FAR))), plain);
     }
 }
 
 /// The client's hello is lost, which the server's answer to the probe shows: no further loss costs time.
 #[test]
 fn after_a_loss_twice_on_loss_makes_good_the_next() {
-    let (base, _, of_server) = first_reply(setup("twice-on-loss", 0, losing(vec![0], vec![])));
+    let (base, _, of_server) = first_reply(setup("twice(from=loss)", 0, losing(vec![0], vec![])));
     let [mut late, mut late_with_plain] = [0, 0];
     for lost in 0..of_server {
         let is_late = |handshake| {
             let (took, ..) = first_reply(setup(handshake, 0, losing(vec![0], vec![lost])));
             u32::from(took > base + Duration::from_millis(20))
         };
-        late += is_late("twice-on-loss");
+        late += is_late("twice(from=loss)");
         late_with_plain += is_late("plain");
     }
     assert!(late < late_with_plain, "{late} of {of_server} losses cost time, {late_with_plain} with plain");
@@ -260,7 +260,7 @@ proptest! {
     /// Whatever is lost, both ends end up with a reply.
     #[test]
     fn a_reply_comes_whatever_is_lost(
-        handshake in prop::sample::select(vec!["plain", "twice-on-loss", "twice"]),
+        handshake in prop::sample::select(vec!["plain", "twice(from=loss)", "twice"]),
         padding in prop::sample::select(vec![0u16, 1200, 3000, 8000]),
         client in prop::collection::vec(0u64..12, 0..6),
         server in prop::collection::vec(0u64..12, 0..6),

@@ -7,9 +7,8 @@
 //! | `ack-rate=` | ACKs per window while the controller learns what the path carries | afterwards |
 //! |---|---|---|
 //! | `off` | not asked for | not asked for |
-//! | `quarter` | 4 | 4 |
 //! | `phased` | 16 | 8 |
-//! | `thin` | 4 | 2 |
+//! | `phased(opening=n, later=m)` | n | m |
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
 //! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives:
@@ -25,7 +24,7 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt};
 
 use crate::path::Path;
-use crate::policies::AckRatePolicy;
+use crate::policies::{AckRatePolicy, PhasedParameters};
 
 /// The most packets per ACK. More saves little, and makes a lost ACK cost more: at 1 Gbps there are 1,300 ACKs per
 /// second.
@@ -77,9 +76,7 @@ impl AckRequest {
 pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<AckRequest> {
     let (dense, sparse) = match policy {
         AckRatePolicy::Off => return None,
-        AckRatePolicy::Quarter => (4, 4),
-        AckRatePolicy::Phased => (16, 8),
-        AckRatePolicy::Thin => (4, 2),
+        AckRatePolicy::Phased(PhasedParameters { opening, later }) => (opening.get(), later.get()),
     };
     let rtt = path.rtt();
     if !rtt.has_sample {
@@ -89,7 +86,7 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
     let window = path.window() / u64::from(path.datagram_size().max(1));
     let packets = (window / u64::from(per_window)).clamp(2, MAX_PACKETS);
     let longest = MAX_DELAY.min(peer.max_ack_delay).max(peer.min_ack_delay);
-    let delay = (rtt.smoothed / per_window).clamp(peer.min_ack_delay, longest);
+    let delay = (rtt.smoothed / u32::from(per_window)).clamp(peer.min_ack_delay, longest);
     Some(AckRequest {
         ack_eliciting_threshold: packets - 1,
         max_ack_delay: delay,
@@ -113,6 +110,7 @@ fn reordering_threshold(path: &Path, window: u64, packets: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::Number;
     use crate::config::Config;
     use crate::rtt::Sample;
     use crate::types::{NewPath, PathId};
@@ -140,13 +138,17 @@ mod tests {
         path
     }
 
+    fn phased(opening: u8, later: u8) -> AckRatePolicy {
+        AckRatePolicy::Phased(PhasedParameters { opening: Number::clamped(opening), later: Number::clamped(later) })
+    }
+
     fn asked(policy: AckRatePolicy, window: u64, rtt: Duration, is_dense: bool) -> AckRequest {
         request(policy, &path("", window, rtt, is_dense), PEER).unwrap()
     }
 
     #[test]
     fn while_it_learns_a_controller_gets_at_least_four_acks_per_window_and_no_fewer_than_afterwards() {
-        for policy in [AckRatePolicy::Quarter, AckRatePolicy::Phased, AckRatePolicy::Thin] {
+        for policy in [phased(4, 4), phased(16, 8), phased(4, 2)] {
             for window in [2, 10, 40, 100, 1_000, 100_000] {
                 for rtt in [ms(1), ms(20), ms(600)] {
                     let dense = asked(policy, window, rtt, true);
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_small_window_is_acknowledged_no_later_than_without_a_request() {
-        for policy in [AckRatePolicy::Quarter, AckRatePolicy::Phased, AckRatePolicy::Thin] {
+        for policy in [phased(4, 4), phased(16, 8), phased(4, 2)] {
             for window in 2..=4 {
                 for rtt in [Duration::ZERO, ms(1), ms(100), ms(10_000)] {
                     for peer in [PEER, AckLimits { max_ack_delay: ms(5), ..PEER }] {
@@ -181,7 +183,7 @@ mod tests {
     fn no_request_asks_for_less_delay_than_the_peer_accepts() {
         let min_ack_delay = ms(20);
         let asked =
-            request(AckRatePolicy::Phased, &path("", 100, ms(8), true), AckLimits { min_ack_delay, ..PEER }).unwrap();
+            request(phased(16, 8), &path("", 100, ms(8), true), AckLimits { min_ack_delay, ..PEER }).unwrap();
         assert_eq!(asked.max_ack_delay, min_ack_delay);
     }
 
@@ -189,14 +191,14 @@ mod tests {
     fn nothing_is_asked_for_without_a_policy_or_a_round_trip_time() {
         assert_eq!(request(AckRatePolicy::Off, &path("", 100, ms(8), true), PEER), None);
         let fresh = Path::new(&Config::default(), PathId(0), Instant::ZERO, NewPath::new(1_200));
-        assert_eq!(request(AckRatePolicy::Phased, &fresh, PEER), None);
+        assert_eq!(request(phased(16, 8), &fresh, PEER), None);
     }
 
     #[test]
     fn three_megabits_of_uplink_carry_the_acks_of_a_quarter_of_a_gigabit() {
         // 250 Mbps and 600 ms; 80 bytes per ACK with all headers.
         let window = 250_000_000 / 8 / 1_480 * 600 / 1_000;
-        for (policy, most) in [(AckRatePolicy::Phased, 300_000), (AckRatePolicy::Thin, 300_000)] {
+        for (policy, most) in [(phased(16, 8), 300_000), (phased(4, 2), 300_000)] {
             let asked = asked(policy, window, ms(600), true);
             let acks_per_second = 250_000_000 / 8 / 1_480 / (asked.ack_eliciting_threshold + 1);
             assert!(acks_per_second * 80 * 8 <= most, "{policy}: {acks_per_second} ACKs per second");
@@ -205,7 +207,12 @@ mod tests {
 
     #[test]
     fn the_reordering_threshold_is_that_of_a_detector_that_counts_packets() {
-        for (policy, threshold) in [("fixed", 3), ("half-in-flight", 50), ("adaptive", 3)] {
+        for (policy, threshold) in [
+            ("fixed", 3),
+            ("adaptive", 3),
+            #[cfg(feature = "study")]
+            ("half-in-flight", 50),
+        ] {
             let path = path(&format!("reordering={policy}"), 100, ms(40), false);
             for packets in [2, 1_000] {
                 assert_eq!(reordering_threshold(&path, 100, packets), threshold, "{policy}");

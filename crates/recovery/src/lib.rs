@@ -88,18 +88,22 @@ use core::ops::RangeInclusive;
 
 use thalweg_units::{Duration, Instant};
 
-pub use choice::{Choice, Field, PolicyError};
+pub use choice::{Choice, Field, Number, Parameter, ParameterValue, ParameterValues, PolicyError, Share, Switch};
 pub use config::Config;
+#[cfg(feature = "study")]
+pub use congestion::PublishedParameters;
 pub use congestion::{
-    AckEvent, Allowance, Arrival, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
-    ControllerPolicies, Decrease, GrowthPolicy, LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext,
-    PathView, RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, StartPolicy, WindowParts,
+    AckEvent, Allowance, Arrival, BbrParameters, BbrStart, Change, Congestion, CongestionEvent, Controller,
+    ControllerFactory, ControllerPolicies, Decrease, EndStartParameters, GrowthPolicy, InitialWindowScale, LaterMarks,
+    LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext, PathView, PeakBandwidthParameters,
+    RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, StartPolicy, WindowParts,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy,
-    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, ResumePolicy, RttPolicy, TailPolicy,
+    AckAllowancePolicy, AckRatePolicy, CappedParameters, ExitRttPolicy, GrowthLimitPolicy, HandshakeParameters,
+    HandshakePolicy, PacingPolicy, PacingRttPolicy, PerRoundBase, PerRoundParameters, PhasedParameters, Policies,
+    ProbePolicy, ReorderingPolicy, RestartPolicy, ResumePolicy, RttPolicy, TailPolicy, TwiceFrom, TwiceParameters,
     UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};

@@ -139,10 +139,16 @@ pub(crate) struct Thresholds {
 impl Thresholds {
     /// The thresholds that a policy sets on a path whose packets from the oldest open one to the next to be sent are
     /// `span`.
-    pub(crate) fn of(policy: ReorderingPolicy, rtt: &Rtt, learnt: &Adaptation, span: u64) -> Thresholds {
+    pub(crate) fn of(
+        policy: ReorderingPolicy,
+        rtt: &Rtt,
+        learnt: &Adaptation,
+        #[cfg_attr(not(feature = "study"), expect(unused_variables))] span: u64,
+    ) -> Thresholds {
         let fixed = Thresholds { packets: Some(PACKET_THRESHOLD), time: rtt.loss_delay() };
         match policy {
             ReorderingPolicy::Fixed => fixed,
+            #[cfg(feature = "study")]
             ReorderingPolicy::HalfInFlight => Thresholds { packets: Some(PACKET_THRESHOLD.max(span / 2)), ..fixed },
             ReorderingPolicy::TimeOnly => Thresholds { packets: None, ..fixed },
             ReorderingPolicy::Adaptive if learnt.steps == 0 => fixed,
@@ -238,6 +244,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "study")]
     fn nginx_half_of_the_span_but_at_least_three() {
         for (span, packets) in [(1, 3), (5, 3), (8, 4), (22, 11), (200, 100)] {
             let policy = ReorderingPolicy::HalfInFlight;

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use crate::policies::ProbePolicy;
+use crate::policies::{CappedParameters, ProbePolicy};
 use crate::rtt::Rtt;
 
 /// How many probe timeouts without any delivery amount to persistent congestion (kPersistentCongestionThreshold, RFC
@@ -81,7 +81,7 @@ pub(crate) struct Silence {
 /// | `probe=` | waits |
 /// |---|---|
 /// | `rfc` | `base × 2^count` (RFC 9002 section 6.2.1: MUST double) |
-/// | `capped/n` | the same, but no more than `max(idle / n, base)` |
+/// | `capped(divisor=n)` | the same, but no more than `max(idle / n, base)` |
 /// | `ladder` | `base`, `2 base`, then `min(base × 2^count` (`8^count / 4` on short paths)`, max(silence / 4, idle / 60))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
 /// | `ladder`, crowded | as `rfc`, but no more than `idle / 10`, drawn between 0.75 and 1.25 of it |
 ///
@@ -101,9 +101,7 @@ pub(crate) fn timeout(policy: ProbePolicy, silence: Silence, count: u32) -> Dura
     let capped = |cap: Duration| doubled(base, count).min(cap.max(base));
     match policy {
         ProbePolicy::Rfc => doubled(base, count),
-        ProbePolicy::Capped8 => capped(idle / 8),
-        ProbePolicy::Capped16 => capped(idle / 16),
-        ProbePolicy::Capped32 => capped(idle / 32),
+        ProbePolicy::Capped(CappedParameters { divisor }) => capped(idle / u32::from(divisor.get())),
         ProbePolicy::Ladder => match crowd {
             Some(seed) => capped(crowd_cap(idle, seed, count)),
             None => ladder(base, idle, count),
@@ -229,6 +227,7 @@ impl LossRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::Number;
     use crate::policies::RttPolicy;
     use crate::rtt::Sample;
     use proptest::prelude::*;
@@ -256,8 +255,11 @@ mod tests {
         Silence { base: ms(base), idle_timeout: None, crowd: None }
     }
 
-    const POLICIES: [ProbePolicy; 5] =
-        [ProbePolicy::Rfc, ProbePolicy::Capped8, ProbePolicy::Capped16, ProbePolicy::Capped32, ProbePolicy::Ladder];
+    const POLICIES: [ProbePolicy; 5] = [ProbePolicy::Rfc, capped(8), capped(16), capped(32), ProbePolicy::Ladder];
+
+    const fn capped(divisor: u8) -> ProbePolicy {
+        ProbePolicy::Capped(CappedParameters { divisor: Number::clamped(divisor) })
+    }
 
     #[test]
     fn rfc9002_6_2_1_pto_is_smoothed_plus_four_variations() {
@@ -307,7 +309,7 @@ mod tests {
     /// The same silence, with the cap of a sixteenth: idle timeouts of 30, 60 and 16 s.
     #[test]
     fn a_cap_of_a_sixteenth_probes_a_cut_within_a_sixteenth_of_the_idle_timeout() {
-        let capped = |idle| probes(ProbePolicy::Capped16, 1_000, idle, 10_000);
+        let capped = |idle| probes(capped(16), 1_000, idle, 10_000);
         assert_eq!(capped(30_000), [1_000, 2_875, 4_750, 6_625, 8_500, 10_375]);
         assert_eq!(capped(60_000), [1_000, 3_000, 6_750, 10_500]);
         assert_eq!(capped(16_000), [1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000, 8_000, 9_000, 10_000]);
@@ -316,7 +318,7 @@ mod tests {
     #[test]
     fn the_share_of_the_cap_is_in_the_name() {
         for (policy, cap) in
-            [(ProbePolicy::Capped8, 3_750_000), (ProbePolicy::Capped16, 1_875_000), (ProbePolicy::Capped32, 937_500)]
+            [(capped(8), 3_750_000), (capped(16), 1_875_000), (capped(32), 937_500)]
         {
             assert_eq!(timeout(policy, idle(100, 30_000), 20), Duration::from_micros(cap), "{policy}");
         }
@@ -326,7 +328,7 @@ mod tests {
     fn a_cap_below_the_timeout_itself_leaves_the_timeout() {
         // An idle timeout of 2 s would make the cap 125 ms.
         for count in [0, 1, 5, 100] {
-            assert_eq!(timeout(ProbePolicy::Capped16, idle(400, 2_000), count), ms(400));
+            assert_eq!(timeout(capped(16), idle(400, 2_000), count), ms(400));
         }
     }
 
@@ -391,7 +393,7 @@ mod tests {
         assert_eq!(sent(ProbePolicy::Ladder, false), [2; 5], "no idle timeout has been agreed on");
         assert_eq!(sent(ProbePolicy::Rfc, true), [2; 5]);
         assert_eq!((1..=5).map(|count| datagrams(ProbePolicy::Ladder, count, true, true)).max(), Some(1), "crowded");
-        assert_eq!(sent(ProbePolicy::Capped16, true), [2; 5]);
+        assert_eq!(sent(capped(16), true), [2; 5]);
     }
 
     #[test]
@@ -423,9 +425,7 @@ mod tests {
             let gap = timeout(policy, silence, count);
             let cap = match policy {
                 ProbePolicy::Rfc => Duration::MAX,
-                ProbePolicy::Capped8 => (idle / 8).max(base),
-                ProbePolicy::Capped16 => (idle / 16).max(base),
-                ProbePolicy::Capped32 => (idle / 32).max(base),
+                ProbePolicy::Capped(CappedParameters { divisor }) => (idle / u32::from(divisor.get())).max(base),
                 ProbePolicy::Ladder => (idle / 32).max((4 * base).min(idle / 8)).max(2 * base),
             };
             prop_assert!(gap >= base);

@@ -18,9 +18,9 @@ pub enum SwitchError {
         /// The field.
         field: &'static str,
         /// The value in force.
-        from: &'static str,
+        from: String,
         /// The value asked for.
-        to: &'static str,
+        to: String,
     },
     /// A window, a model and a controller of the program's own do not take over from each other.
     #[error(
@@ -101,9 +101,9 @@ impl<T: Clone> Recovery<T> {
         let old = &self.config.policies;
         if self.paths.iter().any(|path| path.rtt().has_sample) {
             let measured = [
-                ("rtt", old.rtt.name(), new.rtt.name()),
-                ("pacing-rtt", old.pacing_rtt.name(), new.pacing_rtt.name()),
-                ("exit-rtt", old.exit_rtt.name(), new.exit_rtt.name()),
+                ("rtt", old.rtt.to_string(), new.rtt.to_string()),
+                ("pacing-rtt", old.pacing_rtt.to_string(), new.pacing_rtt.to_string()),
+                ("exit-rtt", old.exit_rtt.to_string(), new.exit_rtt.to_string()),
             ];
             if let Some((field, from, to)) = measured.into_iter().find(|(_, from, to)| from != to) {
                 return Err(SwitchError::Measured { field, from, to });

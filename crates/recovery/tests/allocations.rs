@@ -46,8 +46,8 @@ fn allocations(run: impl FnOnce()) -> u64 {
 const RULES: [&str; 4] = [
     "",
     "reordering=adaptive, rtt=windowed, pacing-rtt=short, exit-rtt=per-round, probe=ladder, reduction=prr",
-    "reordering=half-in-flight, rtt=per-round/3v, pacing-rtt=classic, exit-rtt=short, probe=capped/16",
-    "controller=new-reno, reordering=time-only, rtt=per-round/max, reduction=rate-halving",
+    "reordering=half-in-flight, rtt=per-round(variations=3), pacing-rtt=classic, exit-rtt=short, probe=capped",
+    "controller=new-reno, reordering=time-only, rtt=per-round(base=largest, variations=1), reduction=rate-halving",
 ];
 
 fn stage(rules: &str) -> Stage {

@@ -24,15 +24,15 @@ fn the_probe_timer_is_that_of_the_policy() {
     // After 100 and 160 ms. Sampled at each, or as one round of 130 ms with extremes 0 and 60 ms from the average.
     let (smoothed, variation) = (103_750, 52_500);
     assert_eq!(timer("classic"), 107_500 + 4 * variation);
-    assert_eq!(timer("per-round/4v"), smoothed + 4 * variation);
-    assert_eq!(timer("per-round/3v"), smoothed + 3 * variation);
-    assert_eq!(timer("per-round/max"), 160_000 + variation);
+    assert_eq!(timer("per-round"), smoothed + 4 * variation);
+    assert_eq!(timer("per-round(variations=3)"), smoothed + 3 * variation);
+    assert_eq!(timer("per-round(base=largest, variations=1)"), 160_000 + variation);
     assert_eq!(timer("windowed"), 160_000 + variation);
 }
 
 #[test]
 fn rfc9002_6_2_1_the_timer_of_every_policy_doubles_and_includes_the_ack_delay() {
-    for policy in ["classic", "per-round/4v", "per-round/3v", "per-round/max", "windowed"] {
+    for policy in ["classic", "per-round", "per-round(variations=3)", "per-round(base=largest, variations=1)", "windowed"] {
         let mut stage = Stage::sampled(&format!("rtt={policy}"));
         stage.send(1);
         assert_eq!(stage.recovery.pto(DATA), stage.recovery.pto(SpaceId::Handshake) + ms(25), "{policy}");
@@ -62,8 +62,8 @@ fn pacing_spreads_a_window_over_the_estimate_of_its_policy() {
         ("pacing-rtt=short", 0.1),
         // The first round ends with the second sample: 7/8 of 100 and 1/8 of 200.
         ("pacing-rtt=per-round", 0.1125),
-        ("rtt=per-round/3v", 0.1125),
-        ("rtt=per-round/3v, pacing-rtt=classic", 0.125),
+        ("rtt=per-round(variations=3)", 0.1125),
+        ("rtt=per-round(variations=3), pacing-rtt=classic", 0.125),
     ] {
         assert!((rate(policies) - seconds).abs() < 0.000_1, "{policies}: {}", rate(policies));
     }

@@ -155,9 +155,7 @@ fn check_gap(stage: &Stage, policy: ProbePolicy) {
     let doublings = 1 << stage.recovery.pto_count().min(20);
     let cap = match policy {
         ProbePolicy::Rfc => most.saturating_mul(doublings),
-        ProbePolicy::Capped8 => IDLE / 8,
-        ProbePolicy::Capped16 => IDLE / 16,
-        ProbePolicy::Capped32 => IDLE / 32,
+        ProbePolicy::Capped(parameters) => IDLE / u32::from(parameters.divisor.get()),
         // On a crowded path up to a tenth and a quarter of it.
         ProbePolicy::Ladder => (IDLE / 8).max(2 * most),
         other => panic!("{other} has no cap here yet"),

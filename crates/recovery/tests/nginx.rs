@@ -442,7 +442,7 @@ fn n17_packets_that_only_acknowledge_neither_wait_for_the_window_nor_fill_it() {
 /// Under every probe policy, and counted in flight (RFC 9002 section 7.5: they MUST NOT be blocked by the window).
 #[test]
 fn n18_a_probe_timeout_asks_for_two_packets_at_a_full_window() {
-    for policy in ["rfc", "capped/8", "capped/16", "capped/32", "ladder"] {
+    for policy in ["rfc", "capped(divisor=8)", "capped", "capped(divisor=32)", "ladder"] {
         let mut stage = Stage::sampled(&format!("probe={policy}"));
         let count = stage.fill();
         assert_eq!(stage.recovery.budget(stage.now, stage.path), Budget::WindowFull);

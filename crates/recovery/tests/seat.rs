@@ -228,7 +228,7 @@ fn what_a_mark_calls_for_comes_with_the_ack_that_reports_it() {
         ("abe", true, false, Some(Decrease::Abe)),
         ("end-start", true, true, None),
         ("end-start", false, false, Some(Decrease::AsLoss)),
-        ("end-start/only", false, false, None),
+        ("end-start(later=ignore)", false, false, None),
         // 15/16 of the first share, and 1/16 of one in eight.
         ("scalable", true, false, Some(Decrease::Share((15 << 16) + (1 << 13)))),
     ] {

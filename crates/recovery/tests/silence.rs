@@ -33,7 +33,7 @@ fn a_cap_bounds_the_silence_after_an_outage_and_doubling_does_not() {
     // Half a probe timeout of the path and the way there come on top of the gap.
     let slack = ms(100);
     let mut worst = [Duration::ZERO; 5];
-    let policies = ["rfc", "capped/8", "capped/16", "capped/32", "ladder"];
+    let policies = ["rfc", "capped(divisor=8)", "capped", "capped(divisor=32)", "ladder"];
     for step in 0..12 {
         for (worst, policy) in worst.iter_mut().zip(policies) {
             let (silence, _) = after_outage(policy, ms(1_000 + 1_977 * step));
@@ -59,7 +59,7 @@ fn a_ladder_spends_at_most_forty_datagrams_on_thirty_seconds_of_darkness() {
 /// A response whose last packet is lost: nothing later will be acknowledged, so only the probe timer can find out.
 #[test]
 fn rfc9002_6_2_the_loss_of_the_last_packet_is_repaired_by_a_probe_under_every_timer() {
-    for policy in ["rfc", "capped/8", "capped/16", "capped/32", "ladder"] {
+    for policy in ["rfc", "capped(divisor=8)", "capped", "capped(divisor=32)", "ladder"] {
         let mut stage = Stage::sampled(&format!("probe={policy}"));
         stage.recovery.set_idle_timeout(Some(Duration::from_secs(30)));
         stage.send(5);
@@ -101,7 +101,7 @@ const RULES: [&str; 6] = [
     "controller=new-reno",
     "reduction=prr, probe=ladder",
     "reordering=adaptive, rtt=windowed",
-    "rtt=per-round/3v, probe=capped/16",
+    "rtt=per-round(variations=3), probe=capped",
     "reordering=time-only, reduction=rate-halving",
 ];
 

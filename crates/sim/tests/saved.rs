@@ -50,7 +50,7 @@ fn a_saved_path_spares_round_trips_in_either_direction() {
             );
             completion(&result)
         };
-        let [off, careful, half, full] = ["off", "careful", "handshake/half", "handshake/full"].map(time);
+        let [off, careful, half, full] = ["off", "careful", "handshake", "handshake(share=1)"].map(time);
         assert!(careful + ms(400) < off, "{traffic:?}: {careful:?} against {off:?}");
         assert!(half + ms(150) < careful, "{traffic:?}: {half:?} against {careful:?}");
         assert!(full + ms(40) < half, "{traffic:?}: {full:?} against {half:?}");
@@ -82,7 +82,7 @@ fn a_saved_path_that_is_too_old_or_another_changes_nothing() {
 #[test]
 fn the_first_flight_is_no_larger_than_the_rule_allows_whatever_was_saved() {
     for window in [10 * BDP, u64::MAX] {
-        for (resume, most) in [("careful", window / 2), ("handshake/half", window / 2), ("handshake/full", window)] {
+        for (resume, most) in [("careful", window / 2), ("handshake", window / 2), ("handshake(share=1)", window)] {
             let saved = SavedPath { window, rate: None, ..saved_path() };
             let result = transfer(DOWN, resume, SavedState::of_path(saved), Crypto::Null);
             let server = &result.flows[0].server.stats;

@@ -43,12 +43,9 @@ impl Choices {
 }
 
 /// Fields and values in which policies differ from the shipped ones.
-fn changes(policies: &Policies) -> Vec<(String, String)> {
-    let shipped = Policies::default().to_string();
-    let shipped: Vec<&str> = shipped.split(", ").collect();
-    let text = policies.to_string();
-    let items = text.split(", ").filter(|item| !shipped.contains(item));
-    items.filter_map(|item| item.split_once('=')).map(|(field, value)| (field.to_owned(), value.to_owned())).collect()
+fn changes(policies: &Policies) -> Vec<(&'static str, String)> {
+    let shipped = Policies::default().fields();
+    policies.fields().into_iter().filter(|field| !shipped.contains(field)).collect()
 }
 
 /// The policies as the command line takes them; empty for the shipped ones.

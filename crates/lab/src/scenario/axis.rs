@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::flow::choice_label;
+use super::tree::Node;
 use super::world::World;
 use crate::hash::Digest;
 
@@ -42,6 +44,19 @@ impl Axis {
     /// Whether it is about our recovery, which rivals do not have.
     pub fn sets_policies(&self) -> bool {
         self.sets("policies")
+    }
+
+    /// The policy that it sets, if it sets a single one.
+    pub(crate) fn policy(&self) -> Option<&str> {
+        match self.key.split('.').map(str::trim).collect::<Vec<_>>()[..] {
+            ["flow", _, "policies", policy] => Some(policy),
+            _ => None,
+        }
+    }
+
+    /// What a value of it is called.
+    pub(crate) fn label_of(&self, value: &Node) -> String {
+        self.policy().map_or_else(|| value.label(), |policy| choice_label(policy, value))
     }
 
     /// Whether it is about a setting of flows.

@@ -50,11 +50,18 @@ impl<'a> Labels<'a> {
         let reader = field.table("{ AXIS = VALUE }")?;
         let mut points = Vec::new();
         for (key, _, value) in reader.all() {
-            let label = value.node.label();
-            match self.axis(key) {
-                Err(why) => value.complain(why),
-                Ok(axis) if !self.of(axis).any(|known| known == label) => value.complain(self.unknown(axis, &label)),
-                Ok(axis) => points.push((axis.label.clone(), label)),
+            let axis = match self.axis(key) {
+                Ok(axis) => axis,
+                Err(why) => {
+                    value.complain(why);
+                    continue;
+                }
+            };
+            let label = axis.label_of(value.node);
+            if self.of(axis).any(|known| known == label) {
+                points.push((axis.label.clone(), label));
+            } else {
+                value.complain(self.unknown(axis, &label));
             }
         }
         if let Some(why) = self.conflict(&points) {

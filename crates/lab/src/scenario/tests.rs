@@ -394,6 +394,42 @@ fn raw_flows_are_datagrams_without_policies() {
 }
 
 #[test]
+fn parameters_of_policies_are_read_from_strings_and_tables() {
+    let table = "policies = { controller = \"cubic\", start = \"standard\" }";
+    let vary = "\"flow.0.policies.start\" = [\"standard\", \"hystart++\"]";
+    let fixed = SATELLITE.replace(vary, "").replace("where = { start = \"hystart++\" }\n", "");
+    let of = |policies: &str| {
+        let scenario = parse(&fixed.replace(table, policies)).unwrap();
+        scenario.points[0].world.flows[0].policies().to_string()
+    };
+    for policies in [
+        "policies = \"start=peak-bandwidth(share=0.5, trains=off), tail=repeat\"",
+        "policies = { start = \"peak-bandwidth(trains=off, share=0.50)\", tail = \"repeat\" }",
+        "policies = { start = { name = \"peak-bandwidth\", trains = \"off\", share = 0.5 }, tail = \"repeat\" }",
+    ] {
+        let read = of(policies);
+        assert!(read.contains("start=peak-bandwidth(share=0.5, trains=off), ") && read.contains("tail=repeat"), "{read}");
+    }
+    let varied = "\"flow.0.policies.start\" = [\"standard\", { name = \"peak-bandwidth\", share = 0.75 }]";
+    let text = SATELLITE.replace(vary, varied);
+    let text = text.replace("where = { start = \"hystart++\" }", "where = { start = \"peak-bandwidth(share=0.75)\" }");
+    let scenario = parse(&text).unwrap();
+    assert!(scenario.axes.iter().any(|axis| axis.values == ["standard", "peak-bandwidth(share=0.75)"]));
+    for (start, says) in [
+        ("{ name = \"peak-bandwidth\", share = 2 }", "share accepts 0.1 to 1"),
+        ("{ name = \"peak-bandwidth\", part = 0.5 }", "has no parameter \"part\""),
+        ("{ name = \"peak-bandwidth\", trains = true }", "as its trains; write a number, or a word in quotes"),
+        ("{ share = 0.5 }", "has no name in quotes"),
+        ("0.5", "write a name in quotes"),
+        ("\"peak-bandwidth(share=0.5)\"", "is now \"peak-bandwidth(share=0.5)\""),
+    ] {
+        let error = parse(&fixed.replace("start = \"standard\" }", &format!("start = {start} }}"))).unwrap_err();
+        let found = error.diagnostics.iter().find(|found| found.key == "flow.0.policies.start");
+        assert!(found.is_some_and(|found| found.message.contains(says)), "{start}: {error}");
+    }
+}
+
+#[test]
 fn a_policy_that_tcp_does_not_have_is_refused_where_tcp_is_named() {
     let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
     let parse = |text: &str| Scenario::parse("q.toml", text, Path::new(""), &stacks);

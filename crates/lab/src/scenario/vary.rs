@@ -59,14 +59,6 @@ impl Varied {
         }
     }
 
-    /// The policy that it sets, if it sets one.
-    fn policy(&self) -> Option<&str> {
-        match self.steps.as_slice() {
-            [flow, _, policies, policy] if flow == "flow" && policies == "policies" => Some(policy),
-            _ => None,
-        }
-    }
-
     /// The flows that it names: all, one by number, or those of a name.
     fn flows<'a>(&'a self, document: &'a Node) -> impl Iterator<Item = &'a Node> {
         let list = match document.get("flow").map(|flows| &flows.node.value) {
@@ -99,7 +91,7 @@ pub(super) fn excluded(
 ) -> Vec<(String, String)> {
     let free = |axis: &&Varied| axis.axis.together.is_none();
     let suspects: Vec<(&Varied, &str)> =
-        axes.iter().filter(free).filter_map(|axis| axis.policy().map(|policy| (axis, policy))).collect();
+        axes.iter().filter(free).filter_map(|axis| axis.axis.policy().map(|policy| (axis, policy))).collect();
     let lacks = |policy: &str| Policies::catalogue().iter().any(|field| lacks_any(field, policy, has));
     if !suspects.iter().any(|(_, policy)| lacks(policy)) {
         return Vec::new();
@@ -124,8 +116,9 @@ fn lacks_any(field: &PolicyField, policy: &str, has: HasPolicy<'_>) -> bool {
 
 /// The controller that a flow names, or the shipped one's name if it names none.
 fn controller(flow: &Node) -> &str {
-    let named = flow.get("policies").and_then(|policies| policies.node.get("controller"));
-    match named.map(|entry| &entry.node.value) {
+    let named = flow.get("policies").and_then(|policies| policies.node.get("controller")).map(|entry| &entry.node);
+    let named = named.map(|node| node.get("name").map_or(node, |entry| &entry.node));
+    match named.map(|node| &node.value) {
         Some(Value::Text(name)) => name,
         _ => "",
     }
@@ -244,8 +237,8 @@ pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
             ));
             continue;
         }
-        let mut axis =
-            Axis { label: String::new(), key, values: labels(&items, together.is_some()), together, is_choice: false };
+        let mut axis = Axis { label: String::new(), key, values: Vec::new(), together, is_choice: false };
+        axis.values = labels(&axis, &items);
         axis.is_choice = axis.sets("policies") || axis.sets("stack");
         varied.push(Varied {
             axis,
@@ -291,12 +284,13 @@ fn lines<'a>(table: &Reader<'a>) -> Vec<Line<'a>> {
 
 /// What the values of an axis are called. No two values are called alike; where keys change together a value may
 /// repeat.
-fn labels(items: &[Field<'_>], may_repeat: bool) -> Vec<String> {
+fn labels(axis: &Axis, items: &[Field<'_>]) -> Vec<String> {
+    let may_repeat = axis.together.is_some();
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut taken = BTreeSet::new();
     let mut labels = Vec::new();
     for (number, item) in (1..).zip(items) {
-        let whole = item.node.label();
+        let whole = axis.label_of(item.node);
         if let Some(label) = known.get(&whole).filter(|_| !item.is_table()) {
             if !may_repeat {
                 item.complain(format!("\"{whole}\" is in the list twice; leave one out"));

@@ -14,7 +14,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::choice::{Choice, Field, PolicyError};
+use crate::choice::{self, Choice, Field, PolicyError};
 
 mod allowance;
 mod context;
@@ -39,12 +39,14 @@ pub use controller::{Controller, ControllerFactory};
 pub(crate) use event::MARKED_ALL;
 pub use event::{AckEvent, Arrival, CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan};
 
-pub use marks::MarkPolicy;
-pub use model::{ModelPolicy, ModelStats};
+pub use marks::{EndStartParameters, LaterMarks, MarkPolicy};
+pub use model::{BbrParameters, BbrStart, ModelPolicy, ModelStats};
 pub use parts::{ControllerPolicies, WindowParts};
 pub use reduction::ReductionPolicy;
 pub use saved_path::SavedPath;
-pub use start::StartPolicy;
+#[cfg(feature = "study")]
+pub use start::PublishedParameters;
+pub use start::{InitialWindowScale, PeakBandwidthParameters, StartPolicy};
 pub use view::PathView;
 pub use window::GrowthPolicy;
 
@@ -80,6 +82,7 @@ pub(crate) const CONTROLLER: Field = Field {
     name: "controller",
     doc: "How the congestion window grows after the start, and how far congestion reduces it; or a model that decides both.",
     choices: &CONTROLLERS,
+    study: &STUDY,
 };
 /// The field `start`, of a window.
 pub(crate) const START: Field = StartPolicy::FIELD;
@@ -87,16 +90,40 @@ pub(crate) const START: Field = StartPolicy::FIELD;
 pub(crate) const REDUCTION: Field = ReductionPolicy::FIELD;
 
 const CONTROLLERS: [Choice; GrowthPolicy::FIELD.choices.len() + ModelPolicy::FIELD.choices.len()] =
-    join(GrowthPolicy::FIELD.choices, ModelPolicy::FIELD.choices);
+    ordered(join(Choice::reserved("", ""), GrowthPolicy::FIELD.choices, ModelPolicy::FIELD.choices));
 
-const fn join<const N: usize>(first: &[Choice], second: &[Choice]) -> [Choice; N] {
-    let mut all = [Choice::reserved("", ""); N];
+const STUDY: [&str; GrowthPolicy::FIELD.study.len() + ModelPolicy::FIELD.study.len()] =
+    join("", GrowthPolicy::FIELD.study, ModelPolicy::FIELD.study);
+
+/// Both lists in one; `any` is what it is filled with at first.
+const fn join<T: Copy, const N: usize>(any: T, first: &[T], second: &[T]) -> [T; N] {
+    let mut all = [any; N];
     let mut index = 0;
     while index < N {
         all[index] = if index < first.len() { first[index] } else { second[index - first.len()] };
         index += 1;
     }
     all
+}
+
+/// Growths and models in the order of listings: those for use, those to compare with, those that are reserved.
+const fn ordered<const N: usize>(all: [Choice; N]) -> [Choice; N] {
+    let mut ordered = all;
+    let (mut at, mut group) = (0, 0);
+    while group < 3 {
+        let mut from = 0;
+        while from < N {
+            let choice = all[from];
+            let of = if !choice.built { 2 } else if choice.is_study { 1 } else { 0 };
+            if of == group {
+                ordered[at] = choice;
+                at += 1;
+            }
+            from += 1;
+        }
+        group += 1;
+    }
+    ordered
 }
 
 /// What the text form of a controller of the program's own begins with.
@@ -133,17 +160,20 @@ impl Congestion {
     }
 
     fn set_controller(&mut self, value: &str) -> Result<(), PolicyError> {
-        if let Some(named) = GrowthPolicy::named(value) {
+        if value.starts_with(CUSTOM) {
+            return Err(PolicyError::Custom { value: value.to_owned(), accepted: CONTROLLER.accepted() });
+        }
+        let (name, inside) = choice::split(CONTROLLER.name, value)?;
+        if let Some(named) = GrowthPolicy::named(name, inside) {
+            let named = named?;
             match self {
                 Congestion::Window { growth, .. } => *growth = named,
                 _ => *self = Congestion::window(named, StartPolicy::default(), ReductionPolicy::default()),
             }
-        } else if let Some(model) = ModelPolicy::named(value) {
-            *self = Congestion::Model(model);
-        } else if value.starts_with(CUSTOM) {
-            return Err(PolicyError::Custom { value: value.to_owned(), accepted: CONTROLLER.accepted() });
+        } else if let Some(model) = ModelPolicy::named(name, inside) {
+            *self = Congestion::Model(model?);
         } else {
-            return Err(CONTROLLER.refuse(value));
+            return Err(CONTROLLER.refuse(name));
         }
         Ok(())
     }
@@ -159,6 +189,19 @@ impl Congestion {
     /// A window of these parts.
     pub const fn window(growth: GrowthPolicy, start: StartPolicy, reduction: ReductionPolicy) -> Congestion {
         Congestion::Window { growth, start, reduction }
+    }
+
+    /// Its fields and their values, in the order in which they are printed.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Congestion::Window { growth, start, reduction } => vec![
+                (CONTROLLER.name, growth.to_string()),
+                (START.name, start.to_string()),
+                (REDUCTION.name, reduction.to_string()),
+            ],
+            Congestion::Model(model) => vec![(CONTROLLER.name, model.to_string())],
+            Congestion::Custom(factory) => vec![(CONTROLLER.name, format!("{CUSTOM}{}", factory.name()))],
+        }
     }
 
     /// Whether the controller works with the times at which packets arrived
@@ -190,13 +233,8 @@ impl Default for Congestion {
 
 impl fmt::Display for Congestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Congestion::Window { growth, start, reduction } => {
-                write!(f, "controller={growth}, start={start}, reduction={reduction}")
-            }
-            Congestion::Model(model) => write!(f, "controller={model}"),
-            Congestion::Custom(factory) => write!(f, "controller={CUSTOM}{}", factory.name()),
-        }
+        let fields = self.fields().into_iter().map(|(field, value)| format!("{field}={value}"));
+        f.write_str(&fields.collect::<Vec<_>>().join(", "))
     }
 }
 

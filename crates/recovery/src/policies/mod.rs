@@ -14,8 +14,9 @@ use crate::rtt::RttPolicies;
 mod names;
 
 pub use names::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy,
-    PacingRttPolicy, ProbePolicy, ReorderingPolicy, RestartPolicy, ResumePolicy, RttPolicy, TailPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, CappedParameters, ExitRttPolicy, GrowthLimitPolicy, HandshakeParameters,
+    HandshakePolicy, PacingPolicy, PacingRttPolicy, PerRoundBase, PerRoundParameters, PhasedParameters, ProbePolicy,
+    ReorderingPolicy, RestartPolicy, ResumePolicy, RttPolicy, TailPolicy, TwiceFrom, TwiceParameters, UndoPolicy,
 };
 
 /// Declares [`Policies`]: congestion control, and the fields that have one value each.
@@ -23,9 +24,9 @@ macro_rules! policies {
     ($( $field:ident: $kind:ident, )+) => {
         /// Which rule decides each of the things that can be decided in more than one way.
         ///
-        /// Written as `controller=cubic, start=hystart++, …`; fields left out keep their defaults, and what is printed
-        /// reads back, except for a controller of the program's own. What a family of controllers does not have is not
-        /// printed.
+        /// Written as `controller=cubic, start=peak-bandwidth(share=0.5), …`; fields and parameters left out keep their
+        /// defaults. What is printed reads back, except for a controller of the program's own. What a family of
+        /// controllers does not have, and parameters with their defaults, are not printed.
         ///
         /// ```
         /// use thalweg_recovery::Policies;
@@ -60,9 +61,15 @@ macro_rules! policies {
             /// controller that is not known.
             pub fn has(controller: &str, field: &str) -> bool {
                 let mut policies = Policies::default();
-                let is_named = |item: &str| item.split_once('=').is_some_and(|(name, _)| name == field);
                 policies.set(congestion::CONTROLLER.name, controller).is_err()
-                    || policies.to_string().split(", ").any(is_named)
+                    || policies.fields().iter().any(|(name, _)| *name == field)
+            }
+
+            /// Every field that these policies have, with its value, in the order in which they are printed.
+            pub fn fields(&self) -> Vec<(&'static str, String)> {
+                let mut fields = self.congestion.fields();
+                $( fields.push(($kind::FIELD.name, self.$field.to_string())); )+
+                fields
             }
 
             /// Sets one field by name. A controller of another family drops the fields that this family does not have.
@@ -86,9 +93,8 @@ macro_rules! policies {
 
         impl fmt::Display for Policies {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}", self.congestion)?;
-                $( write!(f, ", {}={}", $kind::FIELD.name, self.$field)?; )+
-                Ok(())
+                let fields = self.fields().into_iter().map(|(field, value)| format!("{field}={value}"));
+                f.write_str(&fields.collect::<Vec<_>>().join(", "))
             }
         }
     };
@@ -142,6 +148,21 @@ impl Policies {
         ControllerPolicies { window, is_paced, ecn_codepoint: self.mark.ecn_codepoint() }
     }
 
+    /// The items of a text, such as `start=peak-bandwidth(share=0.5, trains=off)`: commas within brackets do not part
+    /// them.
+    pub fn items(text: &str) -> impl Iterator<Item = &str> {
+        let mut depth = 0_u32;
+        let parts = text.split(move |c| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == ',' && depth == 0
+        });
+        parts.map(str::trim).filter(|item| !item.is_empty())
+    }
+
     /// The same with the fields that `text` names, written as for [`FromStr`], set to what it says. A controller of
     /// another family drops the fields that this family does not have.
     ///
@@ -149,7 +170,7 @@ impl Policies {
     /// As [`FromStr`].
     pub fn with(mut self, text: &str) -> Result<Policies, PolicyError> {
         let mut items: Vec<(&str, &str)> = Vec::new();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        for item in Policies::items(text) {
             let Some((field, value)) = item.split_once('=') else {
                 return Err(PolicyError::Malformed { item: item.to_owned(), fields: field_names() });
             };

@@ -1,6 +1,6 @@
 //! The values of the policies that are a rule or a number rather than an algorithm with a file of its own.
 
-use crate::choice::choices;
+use crate::choice::{Number, Share, choices, parameters, words};
 
 choices! {
     #[doc = "How much reordering to tolerate before declaring a packet lost."]
@@ -8,9 +8,6 @@ choices! {
         Fixed "fixed",
             "three packets, or 9/8 of the round-trip time (RFC 9002 section 6.1)",
             "networks that do not reorder; to follow the RFC to the letter";
-        HalfInFlight "half-in-flight",
-            "half of the packets in flight but at least three, or 9/8 of the round-trip time (nginx)",
-            "to compare with nginx; tolerant with large windows, strict with small ones";
         TimeOnly "time-only",
             "9/8 of the round-trip time, without a packet threshold",
             "networks known to reorder within an eighth of a round trip";
@@ -21,6 +18,29 @@ choices! {
             "time only, with the reordering window of adaptive from the first reordering seen on (RACK, RFC 8985)",
             "networks that may reorder: learns before any packet is wrongly declared lost";
     } default Rack
+    study {
+        HalfInFlight "half-in-flight",
+            "half of the packets in flight but at least three, or 9/8 of the round-trip time (nginx)",
+            "to compare with nginx; tolerant with large windows, strict with small ones";
+    }
+}
+
+parameters! {
+    #[doc = "The parameters of `rtt=per-round`."]
+    PerRoundParameters {
+        base "base": PerRoundBase = PerRoundBase::Smoothed, "",
+            "what the variation is added to: the smoothed RTT, or the largest sample ever, where needless probes cost more than late ones";
+        variations "variations": Number<1, 8> = Number::clamped(4), "× variation",
+            "how many times the variation is added: with fewer, probes leave earlier, and more of them are needless";
+    }
+}
+
+words! {
+    #[doc = "What the probe timer of `rtt=per-round` adds the variation to."]
+    PerRoundBase {
+        Smoothed "smoothed", "The smoothed round-trip time.";
+        Largest "largest", "The largest sample ever.";
+    }
 }
 
 choices! {
@@ -29,18 +49,12 @@ choices! {
         Classic "classic",
             "exponential averages over samples (RFC 9002 section 5.3 in the order of appendix A.7)",
             "to follow the RFC to the letter; adapts quickly";
-        PerRound4V "per-round/4v" or "per-round",
+        PerRound(PerRoundParameters) "per-round",
             "one update per round trip from the mean and the extremes of its samples; smoothed RTT + 4 × variation",
             "paths on which the samples of a round trip belong together, such as Wi-Fi with aggregation";
-        PerRound3V "per-round/3v",
-            "updates as per-round/4v; smoothed RTT + 3 × variation",
-            "as per-round/4v, with earlier probes and more needless ones";
-        PerRoundMax "per-round/max",
-            "updates as per-round/4v; largest sample ever + variation",
-            "where needless probes cost more than late ones";
         Windowed "windowed",
-            "updates as per-round/4v; largest sample within one cycle of the controller (counted in round trips) + variation",
-            "as per-round/max, on paths whose delay changes permanently";
+            "updates as per-round; largest sample within one cycle of the controller (counted in round trips) + variation",
+            "as per-round(base=largest, variations=1), on paths whose delay changes permanently";
     } default Classic
 }
 
@@ -58,7 +72,7 @@ choices! {
             "where acknowledgments arrive in clumps";
         Short "short",
             "the smallest of the last eight samples that are at least a millisecond apart",
-            "to send faster while a queue builds up; for comparison";
+            "to send faster while a queue builds up";
     } default Smoothed
 }
 
@@ -80,21 +94,23 @@ choices! {
     } default Sample
 }
 
+parameters! {
+    #[doc = "The parameters of `probe=capped`."]
+    CappedParameters {
+        divisor "divisor": Number<2, 128> = Number::clamped(16), "",
+            "the longest wait is the idle timeout divided by this";
+    }
+}
+
 choices! {
     #[doc = "When the sender probes after silence, and how the timeout backs off."]
     ProbePolicy, "probe" {
         Rfc "rfc",
             "smoothed RTT + 4 × variation + the peer's ACK delay, doubled at each expiry (RFC 9002 section 6.2)",
             "to follow the RFC to the letter; a crowd of flows sends the fewest probes into a dead link";
-        Capped8 "capped/8",
-            "as rfc, but at most an eighth of the idle timeout",
-            "outages of seconds, with a number of probes close to the RFC's";
-        Capped16 "capped/16" or "capped",
+        Capped(CappedParameters) "capped",
             "as rfc, but at most a sixteenth of the idle timeout",
-            "outages of seconds";
-        Capped32 "capped/32",
-            "as rfc, but at most a thirty-second of the idle timeout",
-            "outages of seconds, where short silence after the repair matters more than few probes during the outage";
+            "outages of seconds; fewer probes with a smaller divisor, shorter silence after the repair with a larger one";
         Ladder "ladder",
             "doubles at first, then grows by a quarter of the silence, up to a thirty-second of the idle timeout (a tenth on a crowded path); single probes after the second expiry",
             "outages from a second to the idle timeout: short silence after an outage, few probes during it";
@@ -113,22 +129,26 @@ choices! {
     } default Lone
 }
 
+parameters! {
+    #[doc = "The parameters of `ack-rate=phased`."]
+    PhasedParameters {
+        opening "opening": Number<1, 64> = Number::clamped(16), "ACKs per window",
+            "how many to ask for while the window opens";
+        later "later": Number<1, 64> = Number::clamped(8), "ACKs per window",
+            "how many to ask for afterwards";
+    }
+}
+
 choices! {
     #[doc = "How many acknowledgments to ask the peer for, if it takes requests (ACK_FREQUENCY)."]
     AckRatePolicy, "ack-rate" {
         Off "off",
             "asks for nothing: the peer acknowledges as it sees fit",
             "to leave the density of acknowledgments to the peer";
-        Quarter "quarter",
-            "four per window and round trip, for every second to every 64th packet (draft-ietf-quic-ack-frequency-12)",
-            "to ask for the same in every phase";
-        Phased "phased",
-            "sixteen per window and round trip while the window opens, eight afterwards",
-            "thin uplinks: dense while it is measured what the path carries, thin in the long run";
-        Thin "thin",
-            "four per window and round trip while the window opens, two afterwards",
-            "uplinks that carry hardly anything else than acknowledgments";
-    } default Phased
+        Phased(PhasedParameters) "phased",
+            "sixteen per window and round trip while the window opens, eight afterwards (for every second to every 64th packet, draft-ietf-quic-ack-frequency-12)",
+            "thin uplinks: dense while it is measured what the path carries, thin in the long run; opening=4, later=2 on uplinks that carry hardly anything else";
+    } default Phased(PhasedParameters)
 }
 
 choices! {
@@ -182,18 +202,31 @@ choices! {
     } default Keep
 }
 
+parameters! {
+    #[doc = "The parameters of `handshake=twice`."]
+    TwiceParameters {
+        from "from": TwiceFrom = TwiceFrom::Start, "",
+            "when flights begin to leave twice: at the start, or once a loss was seen on the connection, which costs nothing where none is lost";
+    }
+}
+
+words! {
+    #[doc = "When flights begin to leave twice under `handshake=twice`."]
+    TwiceFrom {
+        Start "start", "At the start of the connection.";
+        Loss "loss", "Once a loss was seen on it.";
+    }
+}
+
 choices! {
     #[doc = "Whether the datagrams of the handshake and of the first request and reply leave twice."]
     HandshakePolicy, "handshake" {
         Plain "plain",
             "once; what is lost is repeated after a probe timeout, or when the peer repeats (RFC 9002 section 6.2)",
             "paths that lose little";
-        TwiceOnLoss "twice-on-loss",
-            "a flight of up to five datagrams leaves twice once a loss was seen on the connection, until the handshake is confirmed",
-            "paths that may lose much: costs nothing where they do not";
-        Twice "twice",
+        Twice(TwiceParameters) "twice",
             "a flight of up to five datagrams leaves twice until the handshake is confirmed, within the limits of window and amplification",
-            "paths known to lose several packets of a hundred, where the first reply matters most";
+            "paths known to lose several packets of a hundred, where the first reply matters most; from=loss where they may";
     } default Plain
 }
 
@@ -209,6 +242,14 @@ choices! {
     } default Once
 }
 
+parameters! {
+    #[doc = "The parameters of `resume=handshake`."]
+    HandshakeParameters {
+        share "share": Share<100, 1_000> = Share::clamped(500), "",
+            "the share of what the earlier connection filled that the window jumps to";
+    }
+}
+
 choices! {
     #[doc = "How a connection uses what an earlier one has saved of the path; the start is wrapped by it."]
     ResumePolicy, "resume" {
@@ -218,11 +259,8 @@ choices! {
         Careful "careful",
             "a jump to half of the saved window once a first flight has been acknowledged, and a retreat if that was too much (RFC 9959)",
             "long or fast paths that are used again: saves most round trips of a start";
-        HandshakeHalf "handshake/half",
+        Handshake(HandshakeParameters) "handshake",
             "as careful, but the round-trip time of the handshake confirms the path, and the jump comes with the first flight",
-            "as careful, where one more round trip matters";
-        HandshakeFull "handshake/full",
-            "as handshake/half, with a jump to all of what the earlier connection filled",
-            "links that nobody else uses and whose rate does not change";
+            "as careful, where one more round trip matters; share=1 on links that nobody else uses and whose rate does not change";
     } default Off
 }

@@ -12,9 +12,9 @@
 //! | `rtt=` | updated | probe base, before the peer's ACK delay | file |
 //! |---|---|---|---|
 //! | `classic` | at every sample | `smoothed + max(4 variation, 1 ms)` | `classic.rs` |
-//! | `per-round/4v` | once per round trip | the same, at least the largest sample of the round | `per_round.rs` |
-//! | `per-round/3v` | once per round trip | `smoothed + max(3 variation, 1 ms)`, at least the largest sample of the round | `per_round.rs` |
-//! | `per-round/max` | once per round trip | `largest sample ever + max(variation, 1 ms)` | `per_round.rs` |
+//! | `per-round` | once per round trip | the same, at least the largest sample of the round | `per_round.rs` |
+//! | `per-round(variations=n)` | once per round trip | `smoothed + max(n variation, 1 ms)`, at least the largest sample of the round | `per_round.rs` |
+//! | `per-round(base=largest, variations=n)` | once per round trip | `largest sample ever + max(n variation, 1 ms)` | `per_round.rs` |
 //! | `windowed` | once per round trip | `largest sample of recent rounds + max(variation, 1 ms)` | `windowed.rs` |
 //!
 //! [`Rtt`] takes every sample, keeps only the estimators that some consumer uses, and holds the numbers.
@@ -27,7 +27,7 @@ mod windowed;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::policies::{ExitRttPolicy, PacingRttPolicy, RttPolicy};
+use crate::policies::{ExitRttPolicy, PacingRttPolicy, PerRoundBase, PerRoundParameters, RttPolicy};
 
 use classic::Classic;
 use per_round::PerRound;
@@ -252,11 +252,15 @@ impl Rtt {
         let risen = self.per_round.map_or(Duration::ZERO, |per_round| per_round.largest_of_round());
         match self.policies.probe {
             RttPolicy::Classic => self.smoothed.saturating_add(over(4)),
-            RttPolicy::PerRound4V => self.smoothed.saturating_add(over(4)).max(risen),
-            RttPolicy::PerRound3V => self.smoothed.saturating_add(over(3)).max(risen),
-            RttPolicy::PerRoundMax => {
-                let largest = self.per_round.map_or(Duration::ZERO, |per_round| per_round.largest());
-                self.smoothed.max(largest).saturating_add(over(1))
+            RttPolicy::PerRound(PerRoundParameters { base, variations }) => {
+                let variations = over(u32::from(variations.get()));
+                match base {
+                    PerRoundBase::Smoothed => self.smoothed.saturating_add(variations).max(risen),
+                    PerRoundBase::Largest => {
+                        let largest = self.per_round.map_or(Duration::ZERO, |per_round| per_round.largest());
+                        self.smoothed.max(largest).saturating_add(variations)
+                    }
+                }
             }
             RttPolicy::Windowed => match self.maxima.and_then(|maxima| maxima.largest()) {
                 Some(largest) => largest.saturating_add(over(1)),

@@ -101,7 +101,7 @@ fn sample(rtt: &mut Rtt, now: u64, latest: u64) {
     rtt.on_sample(Sample { now: at(now), latest: ms(latest), ack_delay: Duration::ZERO });
 }
 
-const PROBE_POLICIES: [&str; 5] = ["classic", "per-round/4v", "per-round/3v", "per-round/max", "windowed"];
+const PROBE_POLICIES: [&str; 5] = ["classic", "per-round", "per-round(variations=3)", "per-round(base=largest, variations=1)", "windowed"];
 
 #[test]
 fn rfc9002_6_2_2_before_a_sample_every_timer_waits_999_ms() {
@@ -126,7 +126,7 @@ fn every_timer_is_at_least_a_granularity_longer_than_a_steady_round_trip() {
 #[test]
 fn one_round_gives_the_timers_of_the_published_comparison() {
     for (policy, base_micros) in
-        [("per-round/4v", 293_125), ("per-round/3v", 245_625), ("per-round/max", 187_500), ("windowed", 187_500)]
+        [("per-round", 293_125), ("per-round(variations=3)", 245_625), ("per-round(base=largest, variations=1)", 187_500), ("windowed", 187_500)]
     {
         let mut rtt = of(&format!("rtt={policy}"));
         // A first sample of 100 ms leaves smoothed 100 and variation 50; its round ends with itself, so that the
@@ -147,7 +147,7 @@ fn one_round_gives_the_timers_of_the_published_comparison() {
 
 #[test]
 fn within_a_round_the_timer_follows_a_single_sample_that_is_larger() {
-    for policy in ["per-round/4v", "per-round/3v", "windowed"] {
+    for policy in ["per-round", "per-round(variations=3)", "windowed"] {
         let mut rtt = of(&format!("rtt={policy}"));
         for round in 1..100 {
             sample(&mut rtt, round * 100, 100);
@@ -162,7 +162,7 @@ fn within_a_round_the_timer_follows_a_single_sample_that_is_larger() {
 /// does not.
 #[test]
 fn dense_samples_collapse_the_classic_variation_and_not_that_of_a_round() {
-    let [mut classic, mut per_round] = ["classic", "per-round/4v"].map(|policy| of(&format!("rtt={policy}")));
+    let [mut classic, mut per_round] = ["classic", "per-round"].map(|policy| of(&format!("rtt={policy}")));
     for step in 0..1_000u64 {
         // 20 ms up and down again, over ten round trips of 100 ms.
         let latest = Duration::from_micros(100_000 + 40 * step.min(1_000 - step));
@@ -176,7 +176,7 @@ fn dense_samples_collapse_the_classic_variation_and_not_that_of_a_round() {
 
 #[test]
 fn the_largest_sample_ever_is_the_peak_of_slow_start_and_a_window_forgets_it() {
-    let mut timers = ["per-round/max", "windowed"].map(|policy| of(&format!("rtt={policy}")));
+    let mut timers = ["per-round(base=largest, variations=1)", "windowed"].map(|policy| of(&format!("rtt={policy}")));
     for rtt in &mut timers {
         sample(rtt, 100, 100);
         sample(rtt, 300, 200);
@@ -229,8 +229,8 @@ fn pacing_and_start_exit_have_estimates_of_their_own() {
         ("pacing-rtt=classic, exit-rtt=classic", classic, classic),
         ("pacing-rtt=short, exit-rtt=short", ms(100), ms(100)),
         ("pacing-rtt=per-round, exit-rtt=per-round", ms(100), ms(100)),
-        ("rtt=per-round/3v", ms(100), ms(120)),
-        ("rtt=per-round/3v, pacing-rtt=classic", classic, ms(120)),
+        ("rtt=per-round(variations=3)", ms(100), ms(120)),
+        ("rtt=per-round(variations=3), pacing-rtt=classic", classic, ms(120)),
         ("rtt=windowed, pacing-rtt=short, exit-rtt=classic", ms(100), classic),
     ] {
         let rtt = feed(policies);

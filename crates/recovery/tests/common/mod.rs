@@ -25,7 +25,7 @@ pub fn at(at: u64) -> Instant {
 /// The thresholds and the probe timer of RFC 9002, which tests of rules count by, and what `policies` says besides.
 pub fn of_rfc9002(policies: &str) -> Policies {
     let fields = |text: &str| -> Vec<(String, String)> {
-        text.split(',')
+        Policies::items(text)
             .filter_map(|item| item.split_once('='))
             .map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()))
             .collect()

@@ -11,7 +11,7 @@ mod policy;
 mod probes;
 mod tail;
 
-use thalweg_recovery::{Budget, HandshakePolicy, Policies, Recovery, SpaceId, TailPolicy};
+use thalweg_recovery::{Budget, HandshakePolicy, Policies, Recovery, SpaceId, TailPolicy, TwiceFrom};
 use thalweg_units::Instant;
 
 use self::{copies::Copies, owed::Owed, policy::RepeatPolicy, probes::Probing, tail::Tail};
@@ -168,8 +168,9 @@ impl Repeat {
     /// Whether a flight that ends now leaves twice.
     fn wants_copies(&self, spaces: &Spaces) -> bool {
         let is_wanted = match self.policy.handshake {
-            HandshakePolicy::Twice => true,
-            HandshakePolicy::TwiceOnLoss => self.copies.loss_seen || spaces.is_missing_handshake(),
+            HandshakePolicy::Twice(parameters) => {
+                parameters.from == TwiceFrom::Start || self.copies.loss_seen || spaces.is_missing_handshake()
+            }
             _ => false,
         };
         is_wanted && !self.copies.is_over

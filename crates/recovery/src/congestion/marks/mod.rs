@@ -21,6 +21,7 @@ use core::fmt::Debug;
 
 use thalweg_units::{Duration, Ecn, Instant};
 
+use crate::choice::{parameters, words};
 use crate::congestion::Decrease;
 use crate::congestion::table::algorithms;
 
@@ -28,6 +29,22 @@ use abe::Abe;
 use end_start::EndStart;
 use reduce::Reduce;
 use scalable::Scalable;
+
+parameters! {
+    #[doc = "The parameters of `mark=end-start`."]
+    EndStartParameters {
+        later "later": LaterMarks = LaterMarks::Reduce, "",
+            "what later marks do; ignore measures a queue that forecasts without what it does to congestion avoidance, and is not for networks";
+    }
+}
+
+words! {
+    #[doc = "What marks do after slow start under `mark=end-start`."]
+    LaterMarks {
+        Reduce "reduce", "They reduce the window.";
+        Ignore "ignore", "They are ignored.";
+    }
+}
 
 algorithms! {
     #[doc = "How the window responds to a congestion mark (ECN-CE)."]
@@ -40,14 +57,10 @@ algorithms! {
             "as reduce in slow start; afterwards by less than a loss, to 0.85 of the window with CUBIC and 0.8 with NewReno (Alternative Backoff with ECN, RFC 8511). Models answer as reduce",
             "behind queues that mark before they are long, such as codel, pie and dualpi2",
             |_| Box::new(Abe);
-        EndStart "end-start",
+        EndStart(EndStartParameters) "end-start",
             "the first mark ends slow start without a reduction, those of the following 1.5 round trips are ignored, later ones reduce the window (what Predict expects of senders)",
             "behind queues that mark slow start before they fill, such as predict",
-            |_| Box::new(EndStart::new(Some(Decrease::AsLoss)));
-        EndStartOnly "end-start/only",
-            "as end-start, but later marks are ignored, too",
-            "to measure a queue that forecasts without what it does to congestion avoidance; not for networks",
-            |_| Box::new(EndStart::new(None));
+            |_, parameters| Box::new(EndStart::new((parameters.later == LaterMarks::Reduce).then_some(Decrease::AsLoss)));
         Scalable "scalable",
             "packets are ECT(1) and leave evenly, and the window falls once per round trip by half of the smoothed share of marked packets (RFC 8257, RFC 9331 section 4); the first mark ends slow start and nearly halves the window, which grows by a quarter per round trip until the second. Models answer as reduce",
             "behind queues that mark scalable senders early, such as dualpi2; elsewhere a queue may give ECT(1) no signal but loss",
@@ -144,9 +157,10 @@ mod tests {
             assert_eq!(answer(policy, true), answer(policy, false), "{policy}");
         }
         assert_eq!(answer(MarkPolicy::Reduce, true), MarkAction::Reduce(Decrease::AsLoss));
-        assert_eq!(answer(MarkPolicy::EndStart, true), MarkAction::EndStart);
-        assert_eq!(answer(MarkPolicy::EndStart, false), MarkAction::Reduce(Decrease::AsLoss));
-        assert_eq!(answer(MarkPolicy::EndStartOnly, false), MarkAction::Ignore);
+        let end_start = |later| MarkPolicy::EndStart(EndStartParameters { later });
+        assert_eq!(answer(end_start(LaterMarks::Reduce), true), MarkAction::EndStart);
+        assert_eq!(answer(end_start(LaterMarks::Reduce), false), MarkAction::Reduce(Decrease::AsLoss));
+        assert_eq!(answer(end_start(LaterMarks::Ignore), false), MarkAction::Ignore);
     }
 
     #[test]

@@ -14,8 +14,9 @@
 
 mod immediate;
 mod prr;
+#[cfg(feature = "study")]
 mod rate_halving;
-#[cfg(test)]
+#[cfg(all(test, feature = "study"))]
 mod tests;
 
 use core::fmt::Debug;
@@ -23,6 +24,7 @@ use core::fmt::Debug;
 use crate::congestion::table::algorithms;
 use immediate::Immediate;
 use prr::{Bound, Prr};
+#[cfg(feature = "study")]
 use rate_halving::RateHalving;
 
 algorithms! {
@@ -32,27 +34,29 @@ algorithms! {
             "at once; nothing leaves until bytes in flight have fallen below the window (RFC 6675, RFC 9002 section 7.3.2)",
             "where a pause of half a round trip does no harm; simplest to reason about",
             |context| Box::new(Immediate::new(context.profile.moderates_end));
-        RateHalving "rate-halving",
-            "one datagram less per two delivered, at most one above bytes in flight (Linux before 3.2)",
-            "to compare with Linux before 3.2",
-            |_| Box::new(RateHalving::default());
-        PrrUb "prr-ub",
-            "in proportion to delivered data; below the target without a bound (RFC 6937, for comparison)",
-            "to reproduce RFC 6937's comparison; not for networks",
-            |_| Box::new(Prr::new(Bound::Unlimited));
         PrrCrb "prr-crb",
             "in proportion to delivered data; below the target by packet conservation (RFC 6937)",
             "where bursts after heavy loss must be avoided at any cost",
             |_| Box::new(Prr::new(Bound::Conservative));
-        PrrSsrb "prr-ssrb",
-            "in proportion to delivered data; below the target as in slow start (RFC 6937)",
-            "to compare with RFC 6937 as most stacks implement it",
-            |_| Box::new(Prr::new(Bound::SlowStart));
         Prr "prr",
             "in proportion to delivered data; below the target as in slow start only while retransmissions get through (RFC 9937)",
             "short responses and bursts of loss: keeps sending while it reduces the window",
             |_| Box::new(Prr::new(Bound::Safe));
     } default Immediate
+    study {
+        RateHalving "rate-halving",
+            "one datagram less per two delivered, at most one above bytes in flight (Linux before 3.2)",
+            "to compare with Linux before 3.2",
+            |_| Box::new(RateHalving::default());
+        PrrUb "prr-ub",
+            "in proportion to delivered data; below the target without a bound (RFC 6937)",
+            "to reproduce RFC 6937's comparison; not for networks",
+            |_| Box::new(Prr::new(Bound::Unlimited));
+        PrrSsrb "prr-ssrb",
+            "in proportion to delivered data; below the target as in slow start (RFC 6937)",
+            "to compare with RFC 6937 as most stacks implement it",
+            |_| Box::new(Prr::new(Bound::SlowStart));
+    }
 }
 
 /// What happened since a reduction last answered.

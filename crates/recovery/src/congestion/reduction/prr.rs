@@ -51,6 +51,7 @@ use super::{Progress, Reduction, Step};
 
 /// How fast the window may come up to the target from below.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "study"), expect(dead_code, reason = "only a comparison needs all of them"))]
 pub(crate) enum Bound {
     /// PRR-UB.
     Unlimited,

@@ -34,7 +34,7 @@ use super::{Congested, Departure, Proposal, Start};
 use crate::congestion::view::View;
 use crate::congestion::{AckEvent, PathContext, SavedPath};
 use crate::pacing;
-use crate::policies::ResumePolicy;
+use crate::policies::{HandshakeParameters, ResumePolicy};
 use crate::trace::{StartExit, State};
 
 /// What was saved longer ago than this is not used. RFC 9959 section 4.1 asks for a limit and leaves it open; an hour
@@ -67,17 +67,18 @@ const QUEUE_SAMPLES: u32 = 8;
 struct Rules {
     /// The first round-trip time confirms the path.
     by_handshake: bool,
-    /// The jump goes to the saved window divided by this.
-    divisor: u64,
+    /// The jump goes to this share of the saved window.
+    share: (u64, u64),
 }
 
 impl ResumePolicy {
     fn rules(self) -> Option<Rules> {
         match self {
             ResumePolicy::Off => None,
-            ResumePolicy::Careful => Some(Rules { by_handshake: false, divisor: 2 }),
-            ResumePolicy::HandshakeHalf => Some(Rules { by_handshake: true, divisor: 2 }),
-            ResumePolicy::HandshakeFull => Some(Rules { by_handshake: true, divisor: 1 }),
+            ResumePolicy::Careful => Some(Rules { by_handshake: false, share: (1, 2) }),
+            ResumePolicy::Handshake(HandshakeParameters { share }) => {
+                Some(Rules { by_handshake: true, share: share.ratio() })
+            }
         }
     }
 }
@@ -207,8 +208,9 @@ impl CarefulResume {
 
     /// The window to jump to.
     fn target(&self) -> u64 {
+        let (share, of) = self.rules.share;
         let held = if self.rules.by_handshake { self.capacity() } else { self.saved.window };
-        (held / self.rules.divisor).min(MAX_JUMP)
+        mul_div(held, share, of).min(MAX_JUMP)
     }
 
     /// Whether the path delivers close to what it did before. If not, the queue is made by others.

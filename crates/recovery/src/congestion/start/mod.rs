@@ -6,6 +6,7 @@
 
 mod careful_resume;
 mod delay_min;
+#[cfg(feature = "study")]
 mod hystart;
 mod hystart_plus_plus;
 mod interface;
@@ -13,13 +14,18 @@ mod interface;
 mod one_burst;
 mod peak;
 mod rapid;
+#[cfg(feature = "study")]
 mod search;
 mod standard;
+#[cfg(feature = "study")]
 mod suss;
 
+use crate::choice::{Share, Switch, parameters, words};
 use crate::congestion::table::algorithms;
 pub(crate) use careful_resume::wrap;
+#[cfg(feature = "study")]
 use delay_min::DelayMin;
+#[cfg(feature = "study")]
 use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
 pub(crate) use interface::{Congested, Departure, Proposal, Start};
@@ -30,9 +36,40 @@ use one_burst::OneBurst;
 pub(crate) use peak::LONG;
 use peak::Peak;
 use rapid::RapidStart;
+#[cfg(feature = "study")]
 use search::Search;
 use standard::Standard;
+#[cfg(feature = "study")]
 use suss::Suss;
+
+parameters! {
+    #[doc = "The parameters of `start=peak-bandwidth`."]
+    PeakBandwidthParameters {
+        share "share": Share<100, 1_000> = Share::clamped(1_000), "",
+            "the share of what the measured rate fills that the window goes to at once";
+        initial_window "initial-window": InitialWindowScale = InitialWindowScale::Scaled, "",
+            "whether the initial window grows with the round-trip time";
+        trains "trains": Switch = Switch::On, "",
+            "whether packets wait for credit for a train";
+    }
+}
+
+words! {
+    #[doc = "Whether the initial window of `start=peak-bandwidth` grows with the round-trip time."]
+    InitialWindowScale {
+        Scaled "scaled", "One initial window for every 100 ms.";
+        Plain "plain", "One initial window.";
+    }
+}
+
+#[cfg(feature = "study")]
+parameters! {
+    #[doc = "The parameters of `start=peak-bandwidth-published`."]
+    PublishedParameters {
+        first_flight "first-flight": Switch = Switch::On, "",
+            "whether what the handshake and the first flight tell counts (off: picoquic before that was added)";
+    }
+}
 
 algorithms! {
     #[doc = "How the congestion window opens at first, and what ends the start."]
@@ -45,6 +82,21 @@ algorithms! {
             "slow start that slows down and then ends when the round-trip time rises (RFC 9406)",
             "wherever a queue is longer than a few milliseconds: fewer losses at the end of the start",
             |context| Box::new(HyStartPlusPlus::new(context));
+        RapidStart "rapid-start",
+            "slow start that triples until the round-trip time rises, and comes to what was delivered of the flight that met loss (draft-kazuho-ccwg-rapid-start-02)",
+            "paths of any length, short transfers above all",
+            |context| Box::new(RapidStart::new(context));
+        PeakBandwidth(PeakBandwidthParameters) "peak-bandwidth",
+            "a jump to what the path carries at the rate that trains of packets have measured; ends there once a round trip has confirmed it (picoquic's rule, changed)",
+            "long paths: fills the link after two round trips",
+            |context, parameters| Box::new(Peak::new(context, parameters.into()));
+        #[cfg(test)]
+        OneBurst "test-one-burst",
+            "one burst, a pause, and a jump to what the burst measured",
+            "in tests of the seat of a start",
+            |context| Box::new(OneBurst::new(context));
+    } default PeakBandwidth(PeakBandwidthParameters)
+    study {
         HyStart "hystart",
             "slow start that ends at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
             "to compare with Linux; where delay hardly varies: fewest losses at the end of the start",
@@ -55,58 +107,22 @@ algorithms! {
             |_| Box::new(DelayMin::new());
         Search "search",
             "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
-            "where delay varies for reasons other than queues, and queues hold three times the path or more",
+            "to compare with SEARCH; where delay varies for reasons other than queues, and queues hold three times the path or more",
             |_| Box::new(Search::new());
-        RapidStart "rapid-start",
-            "slow start that triples until the round-trip time rises, and comes to what was delivered of the flight that met loss (draft-kazuho-ccwg-rapid-start-02)",
-            "paths of any length, short transfers above all",
-            |context| Box::new(RapidStart::new(context));
         Suss "suss",
             "hystart that quadruples while the time over which ACKs arrive says that it would go on doubling (SUSS, SIGCOMM 2024)",
             "to compare with SUSS; transfers of a few round trips on paths without jitter",
             |context| Box::new(Suss::new(context));
-        PeakBandwidth "peak-bandwidth",
-            "a jump to what the path carries at the rate that trains of packets have measured; ends there once a round trip has confirmed it (picoquic's rule, changed)",
-            "long paths: fills the link after two round trips",
-            |context| Box::new(Peak::new(context, peak::FILL));
-        PeakBandwidthThreeQuarters "peak-bandwidth/three-quarters",
-            "as peak-bandwidth, with a jump to three quarters of that",
-            "to measure what caution costs",
-            |context| Box::new(Peak::new(context, peak::Settings { share: (3, 4), ..peak::FILL }));
-        PeakBandwidthHalf "peak-bandwidth/half",
-            "as peak-bandwidth, with a jump to half of that",
-            "long paths whose queues are short",
-            |context| Box::new(Peak::new(context, peak::Settings { share: (1, 2), ..peak::FILL }));
-        PeakBandwidthUnscaled "peak-bandwidth/unscaled",
-            "as peak-bandwidth, with the same initial window for every round-trip time",
-            "where no first flight may exceed ten packets",
-            |context| Box::new(Peak::new(context, peak::Settings { scales_initial_window: false, ..peak::FILL }));
-        PeakBandwidthSpread "peak-bandwidth/spread",
-            "as peak-bandwidth, without a wait for credit for a train",
-            "to measure what trains are good for",
-            |context| Box::new(Peak::new(context, peak::Settings { waits_for_trains: false, ..peak::FILL }));
-        PeakBandwidthPublished "peak-bandwidth/published",
+        PeakBandwidthPublished(PublishedParameters) "peak-bandwidth-published",
             "a jump to half of what the path carries at the highest rate between two ACKs, and slow start until the delay rises (picoquic)",
             "to compare with picoquic",
-            |context| Box::new(Peak::new(context, peak::PUBLISHED));
-        PeakBandwidthLate "peak-bandwidth/published-late",
-            "as peak-bandwidth/published, without what the handshake and the first flight tell (picoquic before that was added)",
-            "to compare with picoquic",
-            |context| {
-                let late = peak::Settings { scales_initial_window: false, knows_handshake: false, ..peak::PUBLISHED };
-                Box::new(Peak::new(context, late))
-            };
-        #[cfg(test)]
-        OneBurst "test-one-burst",
-            "one burst, a pause, and a jump to what the burst measured",
-            "in tests of the seat of a start",
-            |context| Box::new(OneBurst::new(context));
-    } default PeakBandwidth
+            |context, parameters| Box::new(Peak::new(context, parameters.into()));
+    }
 }
 
 impl StartPolicy {
     /// Whether it works with the times at which packets arrived.
     pub(super) fn uses_arrivals(self) -> bool {
-        self.name().split('/').next() == Some(StartPolicy::PeakBandwidth.name())
+        self.name().starts_with("peak-bandwidth")
     }
 }

@@ -16,7 +16,9 @@
 //! back. Bytes in flight are not part of a snapshot: they are facts, not decisions. A start that ends by itself with
 //! less than was in flight has answered part of what its last round trip brings about; the frame takes only the rest.
 
+#[cfg(feature = "study")]
 mod abba;
+#[cfg(feature = "study")]
 mod cuback;
 mod cubic;
 mod growth;
@@ -42,7 +44,9 @@ use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
 use crate::undo;
 
+#[cfg(feature = "study")]
 use abba::Abba;
+#[cfg(feature = "study")]
 use cuback::Cuback;
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
@@ -60,19 +64,21 @@ algorithms! {
             "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
             "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
             |context| Box::new(Cubic::new(context.profile.least_growth));
-        Cuback "cuback",
-            "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
-            "where flows come and go: one that gains share climbs faster, one that loses it more slowly",
-            |_| Box::new(Cuback::default());
-        Abba "abba",
-            "as cubic, but faster while the round-trip time is shorter than the window would have made it (draft-kazuho-ccwg-abba)",
-            "long paths whose rate rises suddenly, or that lose packets by chance",
-            |_| Box::new(Abba::new(Box::new(Cubic::default())));
         Regain "regain",
             "as cubic, but regains within a few round trips what losses without a queue have taken, and fills a path that carries more than it did or takes longer (of this project)",
             "long or fast paths that lose packets by chance, or whose rate or delay changes",
             |_| Box::new(Regain::new(Box::new(Cubic::default())));
     } default Regain
+    study {
+        Cuback "cuback",
+            "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
+            "to compare with Cuback; where flows come and go: one that gains share climbs faster, one that loses it more slowly",
+            |_| Box::new(Cuback::default());
+        Abba "abba",
+            "as cubic, but faster while the round-trip time is shorter than the window would have made it (draft-kazuho-ccwg-abba)",
+            "to compare with ABBA; long paths whose rate rises suddenly, or that lose packets by chance",
+            |_| Box::new(Abba::new(Box::new(Cubic::default())));
+    }
 }
 
 /// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In

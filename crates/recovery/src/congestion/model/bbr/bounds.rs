@@ -107,7 +107,7 @@ impl Bbr {
         is_loss_round
     }
 
-    /// The round that ends with this sample has lost no more than a probe may (`bbr/threshold`).
+    /// The round that ends with this sample has lost no more than a probe may (`bbr(threshold=on)`).
     fn puts_up_with_round(&self, sample: Option<Sample>) -> bool {
         let is_low = sample.is_some_and(|sample| !sample.is_too_high());
         self.settings.puts_up_with_loss && is_low && !self.startup.losses.is_marked()

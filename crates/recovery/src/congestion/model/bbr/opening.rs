@@ -1,4 +1,4 @@
-//! A Startup that begins with trains (`bbr/peak-start`): on long paths, doubling takes too many round trips.
+//! A Startup that begins with trains (`bbr(start=trains)`): on long paths, doubling takes too many round trips.
 //!
 //! The rules of [`PeakBandwidth`](StartPolicy::PeakBandwidth) propose window, rate and trains, until a rate is
 //! confirmed by a round trip at what it fills, or until delay shows a queue. That is a full path. On a short round trip
@@ -11,7 +11,7 @@ use super::Bbr;
 use super::phase::Phase;
 use crate::congestion::start::{Departure, LONG, Proposal, Start};
 use crate::congestion::view::View;
-use crate::congestion::{AckEvent, PathContext, RecoveryPeriod, StartPolicy};
+use crate::congestion::{AckEvent, PathContext, PeakBandwidthParameters, RecoveryPeriod, StartPolicy};
 
 /// The start under way, and what it proposed last.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Opening {
 
 impl Opening {
     pub(super) fn new(context: &PathContext) -> Opening {
-        Opening { start: StartPolicy::PeakBandwidth.build(context), proposal: None }
+        Opening { start: StartPolicy::PeakBandwidth(PeakBandwidthParameters::DEFAULT).build(context), proposal: None }
     }
 }
 

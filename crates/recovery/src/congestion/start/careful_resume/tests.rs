@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use thalweg_units::Rate;
 
 use super::*;
+use crate::choice::Share;
 use crate::congestion::window::Window;
 use crate::congestion::{Controller, GrowthPolicy, PathView, ReductionPolicy, SentSpan, StartPolicy, WindowParts};
 use crate::testing::{Scene, ms};
@@ -123,6 +124,8 @@ impl Path {
 }
 
 const CAREFUL: ResumePolicy = ResumePolicy::Careful;
+const HALF: ResumePolicy = ResumePolicy::Handshake(HandshakeParameters::DEFAULT);
+const FULL: ResumePolicy = ResumePolicy::Handshake(HandshakeParameters { share: Share::clamped(1_000) });
 
 /// 29 packets are in flight at the jump, and 121 follow.
 fn appendix_b() -> Path {
@@ -336,7 +339,7 @@ fn a_retreat_that_was_a_mistake_is_taken_back() {
 
 #[test]
 fn the_handshake_confirms_the_path_for_the_first_flight() {
-    for (resume, packets) in [(ResumePolicy::HandshakeHalf, 150), (ResumePolicy::HandshakeFull, 300)] {
+    for (resume, packets) in [(HALF, 150), (FULL, 300)] {
         let mut path = Path::new(resume, Some(saved(300)));
         path.is_idle = true;
         path.send(3);
@@ -353,7 +356,7 @@ fn the_handshake_confirms_the_path_for_the_first_flight() {
 #[test]
 fn a_window_that_was_partly_queue_is_not_taken_for_the_path() {
     let rate = Some(Rate::from_bytes_over(200 * PACKET, ms(RTT)));
-    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(SavedPath { rate, ..saved(300) }));
+    let mut path = Path::new(FULL, Some(SavedPath { rate, ..saved(300) }));
     path.fill();
     path.wait(RTT);
     path.ack(10);
@@ -365,7 +368,7 @@ fn over_a_shorter_round_trip_the_bolder_rules_are_no_faster_than_before() {
     let before = Rate::from_bytes_over(300 * PACKET, ms(RTT));
     for rate in [None, Some(before)] {
         for (rtt, jumps) in [(50, false), (60, true), (100, true), (200, true), (201, false)] {
-            let mut path = Path::new(ResumePolicy::HandshakeFull, Some(SavedPath { rate, ..saved(300) }));
+            let mut path = Path::new(FULL, Some(SavedPath { rate, ..saved(300) }));
             path.fill();
             path.wait(rtt);
             path.ack_after(10, rtt);
@@ -380,7 +383,7 @@ fn over_a_shorter_round_trip_the_bolder_rules_are_no_faster_than_before() {
 /// `rtt` by then.
 fn filled(rtt: u64) -> Path {
     let rate = Some(Rate::from_bytes_over(300 * PACKET, ms(RTT)));
-    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(SavedPath { rate, ..saved(300) }));
+    let mut path = Path::new(FULL, Some(SavedPath { rate, ..saved(300) }));
     path.fill();
     path.wait(RTT);
     path.ack(10);
@@ -438,7 +441,7 @@ fn without_a_memory_or_a_rule_the_start_is_left_alone() {
         (ResumePolicy::Off, Some(saved(300))),
         (CAREFUL, None),
         (CAREFUL, Some(stale)),
-        (ResumePolicy::HandshakeFull, Some(nonsense)),
+        (FULL, Some(nonsense)),
     ] {
         let context = context(resume, saved);
         let start = wrap(StartPolicy::default().build(&context), &context);
@@ -457,7 +460,7 @@ fn saved_paths() -> impl Strategy<Value = SavedPath> {
 }
 
 fn policies() -> impl Strategy<Value = ResumePolicy> {
-    proptest::sample::select(vec![CAREFUL, ResumePolicy::HandshakeHalf, ResumePolicy::HandshakeFull])
+    proptest::sample::select(vec![CAREFUL, HALF, FULL])
 }
 
 proptest! {
@@ -468,7 +471,7 @@ proptest! {
         saved in saved_paths(),
         steps in proptest::collection::vec((0..4u8, 1..60u64), 1..80),
     ) {
-        let divisor = if resume == ResumePolicy::HandshakeFull { 1 } else { 2 };
+        let divisor = if resume == FULL { 1 } else { 2 };
         let most = (saved.window / divisor).min(MAX_JUMP);
         let mut path = Path::new(resume, Some(saved));
         let mut standard = Path::new(ResumePolicy::Off, None);

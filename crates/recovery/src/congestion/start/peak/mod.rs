@@ -42,7 +42,7 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use super::delay_min::DelayMin;
 use super::hystart_plus_plus::HyStartPlusPlus;
-use super::{Congested, Departure, Proposal, Start};
+use super::{Congested, Departure, InitialWindowScale, PeakBandwidthParameters, Proposal, Start};
 use crate::congestion::view::View;
 use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
@@ -99,8 +99,29 @@ pub(super) const FILL: Settings = Settings {
     knows_handshake: true,
 };
 
+impl From<PeakBandwidthParameters> for Settings {
+    fn from(parameters: PeakBandwidthParameters) -> Settings {
+        let PeakBandwidthParameters { share, initial_window, trains } = parameters;
+        Settings {
+            share: share.ratio(),
+            scales_initial_window: initial_window == InitialWindowScale::Scaled,
+            waits_for_trains: trains.is_on(),
+            ..FILL
+        }
+    }
+}
+
 /// The rule as published.
-pub(super) const PUBLISHED: Settings = Settings { share: (1, 2), waits_for_trains: false, is_bound: false, ..FILL };
+#[cfg(any(test, feature = "study"))]
+const PUBLISHED: Settings = Settings { share: (1, 2), waits_for_trains: false, is_bound: false, ..FILL };
+
+#[cfg(feature = "study")]
+impl From<super::PublishedParameters> for Settings {
+    fn from(parameters: super::PublishedParameters) -> Settings {
+        let is_told = parameters.first_flight.is_on();
+        Settings { scales_initial_window: is_told, knows_handshake: is_told, ..PUBLISHED }
+    }
+}
 
 /// After a flight of which less than one in so many bytes was delivered, the path is searched anew. More bounds the
 /// repairs of the flight to as many round trips.
