@@ -71,7 +71,12 @@ fn random_config(rng: &mut ChaCha8Rng) -> TransportConfig {
         acks: pick(rng, &AckPolicy::ALL),
         min_ack_delay: pick(rng, &[None, Some(Duration::ZERO), Some(Duration::from_millis(25))]),
         receive_timestamps: pick(rng, &[0, 1, 64]),
-        policies: pick(rng, &["", "ack-rate=phased(opening=4, later=4)", "ack-rate=phased", "ack-rate=phased(opening=4, later=2)"]).parse().unwrap(),
+        policies: pick(
+            rng,
+            &["", "ack-rate=phased(opening=4, later=4)", "ack-rate=phased", "ack-rate=phased(opening=4, later=2)"],
+        )
+        .parse()
+        .unwrap(),
         ecn: pick(rng, &[true, true, false]),
         active_connection_ids: pick(rng, &[2, 4, 8]),
         streams: StreamsConfig {

@@ -182,8 +182,7 @@ mod tests {
     #[test]
     fn no_request_asks_for_less_delay_than_the_peer_accepts() {
         let min_ack_delay = ms(20);
-        let asked =
-            request(phased(16, 8), &path("", 100, ms(8), true), AckLimits { min_ack_delay, ..PEER }).unwrap();
+        let asked = request(phased(16, 8), &path("", 100, ms(8), true), AckLimits { min_ack_delay, ..PEER }).unwrap();
         assert_eq!(asked.max_ack_delay, min_ack_delay);
     }
 

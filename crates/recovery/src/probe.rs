@@ -317,9 +317,7 @@ mod tests {
 
     #[test]
     fn the_share_of_the_cap_is_in_the_name() {
-        for (policy, cap) in
-            [(capped(8), 3_750_000), (capped(16), 1_875_000), (capped(32), 937_500)]
-        {
+        for (policy, cap) in [(capped(8), 3_750_000), (capped(16), 1_875_000), (capped(32), 937_500)] {
             assert_eq!(timeout(policy, idle(100, 30_000), 20), Duration::from_micros(cap), "{policy}");
         }
     }

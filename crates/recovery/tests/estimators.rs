@@ -32,7 +32,9 @@ fn the_probe_timer_is_that_of_the_policy() {
 
 #[test]
 fn rfc9002_6_2_1_the_timer_of_every_policy_doubles_and_includes_the_ack_delay() {
-    for policy in ["classic", "per-round", "per-round(variations=3)", "per-round(base=largest, variations=1)", "windowed"] {
+    for policy in
+        ["classic", "per-round", "per-round(variations=3)", "per-round(base=largest, variations=1)", "windowed"]
+    {
         let mut stage = Stage::sampled(&format!("rtt={policy}"));
         stage.send(1);
         assert_eq!(stage.recovery.pto(DATA), stage.recovery.pto(SpaceId::Handshake) + ms(25), "{policy}");

@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use thalweg_recovery::{
-    Choice, Field, Number, ParameterValues, Policies, PolicyError, ProbePolicy, ResumePolicy, Share, StartPolicy, Switch,
+    Choice, Field, Number, ParameterValues, Policies, PolicyError, ProbePolicy, ResumePolicy, Share, StartPolicy,
+    Switch,
 };
 
 fn refused(text: &str) -> String {
@@ -72,7 +73,8 @@ fn what_is_only_there_for_comparison_needs_the_feature() {
 fn parameters_are_read_into_their_types() {
     let text = "start=peak-bandwidth( trains = off , share=0.50 ), probe=capped(divisor=8), resume=handshake(share=1)";
     let policies: Policies = text.parse().unwrap();
-    let thalweg_recovery::Congestion::Window { start: StartPolicy::PeakBandwidth(start), .. } = policies.congestion else {
+    let thalweg_recovery::Congestion::Window { start: StartPolicy::PeakBandwidth(start), .. } = policies.congestion
+    else {
         panic!("{policies}");
     };
     assert_eq!((start.share, start.trains), (Share::from_thousandths(500).unwrap(), Switch::Off));
@@ -107,10 +109,14 @@ fn wrong_parameters_are_refused_with_what_is_accepted() {
             "start=peak-bandwidth(shares=0.5)",
             format!("policy start=peak-bandwidth has no parameter \"shares\"; it has {parameters}"),
         ),
-        ("start=peak-bandwidth(0.5)", format!("policy start=peak-bandwidth has no parameter \"0.5\"; it has {parameters}")),
+        (
+            "start=peak-bandwidth(0.5)",
+            format!("policy start=peak-bandwidth has no parameter \"0.5\"; it has {parameters}"),
+        ),
         (
             "start=peak-bandwidth(share=2)",
-            "policy start=peak-bandwidth cannot have share=\"2\"; share accepts 0.1 to 1, up to three decimals".to_owned(),
+            "policy start=peak-bandwidth cannot have share=\"2\"; share accepts 0.1 to 1, up to three decimals"
+                .to_owned(),
         ),
         (
             "start=peak-bandwidth(trains=maybe)",
@@ -124,10 +130,7 @@ fn wrong_parameters_are_refused_with_what_is_accepted() {
             "probe=capped(divisor=8.5)",
             "policy probe=capped cannot have divisor=\"8.5\"; divisor accepts 2 to 128".to_owned(),
         ),
-        (
-            "probe=capped(divisor)",
-            "policy probe=capped cannot have divisor=\"\"; divisor accepts 2 to 128".to_owned(),
-        ),
+        ("probe=capped(divisor)", "policy probe=capped cannot have divisor=\"\"; divisor accepts 2 to 128".to_owned()),
         (
             "probe=capped(divisor=8, divisor=9)",
             "policy probe=capped has the parameter divisor twice; leave one out".to_owned(),
@@ -212,10 +215,12 @@ fn written(field: &'static Field) -> impl Strategy<Value = String> {
             .map(|parameter| {
                 let value = match parameter.accepts {
                     ParameterValues::Words(words) => select(words).prop_map(str::to_owned).boxed(),
-                    ParameterValues::Numbers(least, most) => (least..=most).prop_map(|number| number.to_string()).boxed(),
-                    ParameterValues::Shares(least, most) => (least..=most)
-                        .prop_map(|share| format!("{}.{:03}", share / 1_000, share % 1_000))
-                        .boxed(),
+                    ParameterValues::Numbers(least, most) => {
+                        (least..=most).prop_map(|number| number.to_string()).boxed()
+                    }
+                    ParameterValues::Shares(least, most) => {
+                        (least..=most).prop_map(|share| format!("{}.{:03}", share / 1_000, share % 1_000)).boxed()
+                    }
                     _ => unreachable!("there are no others"),
                 };
                 value.prop_map(|value| format!("{}={value}", parameter.name))

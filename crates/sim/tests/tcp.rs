@@ -286,9 +286,12 @@ fn a_mark_that_ends_slow_start_is_answered_and_later_marks_reduce_or_do_not() {
     let twice = once.iter().copied().chain(marks(1_500, 1_530)).collect::<Vec<_>>();
     // A receiver repeats its echo until it sees CWR. If the first response kept that to itself, the echo would outlast
     // the quiet span and reduce the window.
-    for (policy, schedule, events) in
-        [("end-start", &once, 0), ("end-start", &twice, 1), ("end-start(later=ignore)", &twice, 0), ("reduce", &once, 1)]
-    {
+    for (policy, schedule, events) in [
+        ("end-start", &once, 0),
+        ("end-start", &twice, 1),
+        ("end-start(later=ignore)", &twice, 0),
+        ("reduce", &once, 1),
+    ] {
         let policies = format!("controller=new-reno, start=standard, mark={policy}");
         let mut plan = plan(Traffic::download(Some(5 * MB)), &policies);
         set(&mut plan, |tcp| tcp.ecn = true);

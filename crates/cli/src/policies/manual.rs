@@ -72,7 +72,8 @@ fn is_with_parameters(spelling: &str, choice: &str) -> bool {
 
 /// The parameters of the choices of a field.
 fn parameters(out: &mut String, field: &Field) {
-    let all: Vec<_> = field.choices.iter().flat_map(|choice| choice.parameters.iter().map(move |of| (choice, of))).collect();
+    let all: Vec<_> =
+        field.choices.iter().flat_map(|choice| choice.parameters.iter().map(move |of| (choice, of))).collect();
     if all.is_empty() {
         return;
     }
@@ -104,7 +105,10 @@ mod tests {
             let (field, choice) = name.split_once('=').unwrap();
             let mut policies = Policies::default();
             policies.set(field, choice).unwrap();
-            assert!(policies.fields().iter().any(|(name, value)| *name == field && value == choice), "{name}: canonical");
+            assert!(
+                policies.fields().iter().any(|(name, value)| *name == field && value == choice),
+                "{name}: canonical"
+            );
             assert!(!effect.is_empty(), "{name}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::flow::choice_label;
+use super::policy_choice::choice_label;
 use super::tree::Node;
 use super::world::World;
 use crate::hash::Digest;

@@ -34,6 +34,7 @@ mod keys;
 mod labels;
 mod paths;
 mod points;
+mod policy_choice;
 mod rivals;
 mod told;
 mod traffic;

@@ -408,7 +408,10 @@ fn parameters_of_policies_are_read_from_strings_and_tables() {
         "policies = { start = { name = \"peak-bandwidth\", trains = \"off\", share = 0.5 }, tail = \"repeat\" }",
     ] {
         let read = of(policies);
-        assert!(read.contains("start=peak-bandwidth(share=0.5, trains=off), ") && read.contains("tail=repeat"), "{read}");
+        assert!(
+            read.contains("start=peak-bandwidth(share=0.5, trains=off), ") && read.contains("tail=repeat"),
+            "{read}"
+        );
     }
     let varied = "\"flow.0.policies.start\" = [\"standard\", { name = \"peak-bandwidth\", share = 0.75 }]";
     let text = SATELLITE.replace(vary, varied);

@@ -147,7 +147,9 @@ impl ParameterValues {
     /// The value that a text stands for.
     fn read(self, text: &str) -> Option<ParameterValue> {
         match self {
-            ParameterValues::Words(words) => words.iter().find(|word| **word == text).copied().map(ParameterValue::Word),
+            ParameterValues::Words(words) => {
+                words.iter().find(|word| **word == text).copied().map(ParameterValue::Word)
+            }
             ParameterValues::Numbers(least, most) => {
                 let number = text.parse().ok().filter(|number| (least..=most).contains(number));
                 number.map(ParameterValue::Number)
@@ -406,14 +408,10 @@ mod tests {
     #[test]
     fn shares_are_exact() {
         let read = |text: &str| thousandths(text);
-        assert_eq!(["1", "1.0", "0.5", "0.50", "0.333", "00.7500"].map(read), [
-            Some(1_000),
-            Some(1_000),
-            Some(500),
-            Some(500),
-            Some(333),
-            Some(750)
-        ]);
+        assert_eq!(
+            ["1", "1.0", "0.5", "0.50", "0.333", "00.7500"].map(read),
+            [Some(1_000), Some(1_000), Some(500), Some(500), Some(333), Some(750)]
+        );
         for wrong in ["", ".", "1.", ".5", "0.3333", "-1", "+0.5", "1e3", "0,5", "66", "99999999"] {
             assert_eq!(read(wrong).filter(|share| *share <= THOUSAND), None, "{wrong}");
         }

@@ -114,7 +114,13 @@ const fn ordered<const N: usize>(all: [Choice; N]) -> [Choice; N] {
         let mut from = 0;
         while from < N {
             let choice = all[from];
-            let of = if !choice.built { 2 } else if choice.is_study { 1 } else { 0 };
+            let of = if !choice.built {
+                2
+            } else if choice.is_study {
+                1
+            } else {
+                0
+            };
             if of == group {
                 ordered[at] = choice;
                 at += 1;

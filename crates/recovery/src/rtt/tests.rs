@@ -101,7 +101,8 @@ fn sample(rtt: &mut Rtt, now: u64, latest: u64) {
     rtt.on_sample(Sample { now: at(now), latest: ms(latest), ack_delay: Duration::ZERO });
 }
 
-const PROBE_POLICIES: [&str; 5] = ["classic", "per-round", "per-round(variations=3)", "per-round(base=largest, variations=1)", "windowed"];
+const PROBE_POLICIES: [&str; 5] =
+    ["classic", "per-round", "per-round(variations=3)", "per-round(base=largest, variations=1)", "windowed"];
 
 #[test]
 fn rfc9002_6_2_2_before_a_sample_every_timer_waits_999_ms() {
@@ -125,9 +126,12 @@ fn every_timer_is_at_least_a_granularity_longer_than_a_steady_round_trip() {
 /// on top.
 #[test]
 fn one_round_gives_the_timers_of_the_published_comparison() {
-    for (policy, base_micros) in
-        [("per-round", 293_125), ("per-round(variations=3)", 245_625), ("per-round(base=largest, variations=1)", 187_500), ("windowed", 187_500)]
-    {
+    for (policy, base_micros) in [
+        ("per-round", 293_125),
+        ("per-round(variations=3)", 245_625),
+        ("per-round(base=largest, variations=1)", 187_500),
+        ("windowed", 187_500),
+    ] {
         let mut rtt = of(&format!("rtt={policy}"));
         // A first sample of 100 ms leaves smoothed 100 and variation 50; its round ends with itself, so that the
         // vector's is the second.

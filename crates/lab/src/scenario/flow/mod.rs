@@ -21,7 +21,6 @@ use super::rivals::OURS;
 use super::told::Told;
 use super::traffic::traffic;
 pub use moves::MoveSpec;
-pub(super) use recovery::choice_label;
 pub use transport::{TRANSPORT_KEYS, TransportKey};
 
 /// One flow of a scenario. It has the fields of its plan.

@@ -1,10 +1,10 @@
 //! Second copies of what the first reply waits for: the flights of the handshake, the request and a short reply.
 //!
 //! What is lost of them is made good by a probe timeout, three round trips late or more; where several packets of a
-//! hundred are lost, that is the tail of every first reply. With `handshake=twice`, and with `handshake=twice(from=loss)`
-//! once a loss was seen, each datagram of a short flight leaves a second time right behind the flight. The copies are
-//! packets of their own (RFC 9000 section 13.3), count in flight, and respect window and amplification limit. Probes
-//! have none.
+//! hundred are lost, that is the tail of every first reply. With `handshake=twice`, and with
+//! `handshake=twice(from=loss)` once a loss was seen, each datagram of a short flight leaves a second time right behind
+//! the flight. The copies are packets of their own (RFC 9000 section 13.3), count in flight, and respect window and
+//! amplification limit. Probes have none.
 //!
 //! A client's flights are copied until its handshake is confirmed, a server's until a packet that it sent after the end
 //! of its handshake is acknowledged.

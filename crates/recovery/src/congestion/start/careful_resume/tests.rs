@@ -437,12 +437,9 @@ fn a_path_that_holds_half_again_without_a_queue_is_opened_as_usual() {
 fn without_a_memory_or_a_rule_the_start_is_left_alone() {
     let stale = SavedPath { age: LIFETIME + ms(1), ..saved(300) };
     let nonsense = SavedPath { min_rtt: Duration::ZERO, ..saved(300) };
-    for (resume, saved) in [
-        (ResumePolicy::Off, Some(saved(300))),
-        (CAREFUL, None),
-        (CAREFUL, Some(stale)),
-        (FULL, Some(nonsense)),
-    ] {
+    for (resume, saved) in
+        [(ResumePolicy::Off, Some(saved(300))), (CAREFUL, None), (CAREFUL, Some(stale)), (FULL, Some(nonsense))]
+    {
         let context = context(resume, saved);
         let start = wrap(StartPolicy::default().build(&context), &context);
         assert_eq!(format!("{start:?}"), format!("{:?}", StartPolicy::default().build(&context)));
