@@ -16,8 +16,6 @@ use super::Controller;
 use crate::choice::{Switch, parameters, words};
 use crate::congestion::table::algorithms;
 use bbr::{Bbr, Settings};
-#[cfg(feature = "study")]
-use c4::C4;
 #[cfg(test)]
 use rate_pacer::RatePacer;
 pub use stats::ModelStats;
@@ -57,7 +55,7 @@ algorithms! {
         C4 "c4",
             "sends at a rate that it raises by weak and strong probes, and lets as much be in flight as the longest round trip without a queue holds (draft-huitema-ccwg-c4-spec)",
             "to compare with C4; real-time media on paths with jitter",
-            |context| Box::new(C4::new(context));
+            |context| Box::new(c4::C4::new(context));
     } reserved {
         "prague", "a scalable response to L4S marks";
     }

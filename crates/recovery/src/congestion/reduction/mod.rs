@@ -24,8 +24,6 @@ use core::fmt::Debug;
 use crate::congestion::table::algorithms;
 use immediate::Immediate;
 use prr::{Bound, Prr};
-#[cfg(feature = "study")]
-use rate_halving::RateHalving;
 
 algorithms! {
     #[doc = "How the congestion window gets from its old size to the reduced one."]
@@ -47,7 +45,7 @@ algorithms! {
         RateHalving "rate-halving",
             "one datagram less per two delivered, at most one above bytes in flight (Linux before 3.2)",
             "to compare with Linux before 3.2",
-            |_| Box::new(RateHalving::default());
+            |_| Box::new(rate_halving::RateHalving::default());
         PrrUb "prr-ub",
             "in proportion to delivered data; below the target without a bound (RFC 6937)",
             "to reproduce RFC 6937's comparison; not for networks",

@@ -23,10 +23,6 @@ mod suss;
 use crate::choice::{Share, Switch, parameters, words};
 use crate::congestion::table::algorithms;
 pub(crate) use careful_resume::wrap;
-#[cfg(feature = "study")]
-use delay_min::DelayMin;
-#[cfg(feature = "study")]
-use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
 pub(crate) use interface::{Congested, Departure, Proposal, Start};
 #[cfg(test)]
@@ -36,11 +32,7 @@ use one_burst::OneBurst;
 pub(crate) use peak::LONG;
 use peak::Peak;
 use rapid::RapidStart;
-#[cfg(feature = "study")]
-use search::Search;
 use standard::Standard;
-#[cfg(feature = "study")]
-use suss::Suss;
 
 parameters! {
     #[doc = "The parameters of `start=peak-bandwidth`."]
@@ -100,19 +92,19 @@ algorithms! {
         HyStart "hystart",
             "slow start that ends at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
             "to compare with Linux; where delay hardly varies: fewest losses at the end of the start",
-            |context| Box::new(HyStart::new(context));
+            |context| Box::new(hystart::HyStart::new(context));
         DelayMin "delay-min",
             "slow start that ends when the smallest of seven round-trip samples stays a quarter above what it was (picoquic)",
             "to compare with picoquic; where delay varies by less than a quarter of the round trip",
-            |_| Box::new(DelayMin::new());
+            |_| Box::new(delay_min::DelayMin::new());
         Search "search",
             "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
             "to compare with SEARCH; where delay varies for reasons other than queues, and queues hold three times the path or more",
-            |_| Box::new(Search::new());
+            |_| Box::new(search::Search::new());
         Suss "suss",
             "hystart that quadruples while the time over which ACKs arrive says that it would go on doubling (SUSS, SIGCOMM 2024)",
             "to compare with SUSS; transfers of a few round trips on paths without jitter",
-            |context| Box::new(Suss::new(context));
+            |context| Box::new(suss::Suss::new(context));
         PeakBandwidthPublished(PublishedParameters) "peak-bandwidth-published",
             "a jump to half of what the path carries at the highest rate between two ACKs, and slow start until the delay rises (picoquic)",
             "to compare with picoquic",

@@ -44,10 +44,6 @@ use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
 use crate::undo;
 
-#[cfg(feature = "study")]
-use abba::Abba;
-#[cfg(feature = "study")]
-use cuback::Cuback;
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
 use new_reno::NewReno;
@@ -73,11 +69,11 @@ algorithms! {
         Cuback "cuback",
             "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
             "to compare with Cuback; where flows come and go: one that gains share climbs faster, one that loses it more slowly",
-            |_| Box::new(Cuback::default());
+            |_| Box::new(cuback::Cuback::default());
         Abba "abba",
             "as cubic, but faster while the round-trip time is shorter than the window would have made it (draft-kazuho-ccwg-abba)",
             "to compare with ABBA; long paths whose rate rises suddenly, or that lose packets by chance",
-            |_| Box::new(Abba::new(Box::new(Cubic::default())));
+            |_| Box::new(abba::Abba::new(Box::new(Cubic::default())));
     }
 }
 
