@@ -50,6 +50,9 @@ pub struct EmulateArgs {
     /// Write the report into FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write all packets at both ends into FILE (pcapng), with what the path dropped and marked as comments
+    #[arg(long, value_name = "FILE")]
+    pcapng: Option<PathBuf>,
     /// Do not report in words
     #[arg(long, short)]
     quiet: bool,
@@ -79,6 +82,7 @@ impl EmulateArgs {
             server: self.server,
             realtime: self.realtime,
             forward: self.forward,
+            capture: self.pcapng,
             icmp: !self.no_icmp,
         };
         let ended = emulation.run();
