@@ -29,8 +29,6 @@ pub struct EmulateArgs {
     /// File with the path: a scenario, or only [path.NAME]
     #[arg(value_name = "LINK.toml")]
     file: Option<PathBuf>,
-    #[command(flatten)]
-    path: PathArgs,
     /// What a shell runs at the server's end; COMMAND is started when it listens, and it ends when COMMAND has ended
     #[arg(long, value_name = "CMD")]
     server: Option<OsString>,
@@ -56,6 +54,8 @@ pub struct EmulateArgs {
     /// Do not report in words
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    path: PathArgs,
     #[command(flatten)]
     verdict: VerdictArgs,
 }

@@ -260,6 +260,7 @@ const MOST_POOLED: usize = 64 << 20;
 /// Buffers that are used again.
 #[derive(Debug, Default)]
 struct Pool {
+    #[expect(clippy::vec_box, reason = "packets carry the boxes, so that little is copied from queue to queue")]
     free: Vec<Box<Content>>,
     bytes: usize,
 }

@@ -174,6 +174,7 @@ impl Pump {
                 Raised::No(reason) => Err(reason),
             }
         });
+        let used = system::thread_time();
         let mut poll = Poll::default();
         for file in &self.devices.files {
             poll.push(file.as_fd());
@@ -207,6 +208,7 @@ impl Pump {
             wake_ups: watcher.map(WakeUps::stop).unwrap_or_default(),
             device_dropped: self.devices.files.iter().map(Device::dropped).sum(),
             suspended: system::suspended().saturating_sub(suspended),
+            processor: system::thread_time().saturating_sub(used),
             realtime,
         };
         (report, self.devices.capture.and_then(|(capture, _)| capture.finish().err()))
