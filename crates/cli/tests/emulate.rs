@@ -320,14 +320,59 @@ except TimeoutError: pass
 open(out, 'w').write(' '.join(map(str, marks)))
 "#;
 
+/// Whether there is a Python; says so if there is none.
+fn has_python(test: &str) -> bool {
+    let tried = std::process::Command::new("python3").arg("--version").output();
+    let has = tried.is_ok_and(|tried| tried.status.success());
+    if !has {
+        let _ = write!(std::io::stderr(), "\nskipped: {test}: there is no python3\n");
+    }
+    has
+}
+
+/// Sends back a datagram of 2500 bytes that routers may fragment, and one that is sent there.
+const ECHO: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, 10, 0)
+s.settimeout(10)
+if sys.argv[1] == 'server':
+    s.bind(('10.12.0.1', 7000))
+    data, address = s.recvfrom(9000)
+    s.sendto(data, address)
+    s.settimeout(None)
+    s.recv(1)
+else:
+    sent = bytes(n % 251 for n in range(2500))
+    s.sendto(sent, ('10.12.0.1', 7000))
+    assert s.recv(9000) == sent
+"#;
+
+#[test]
+fn what_may_be_fragmented_crosses_a_smaller_mtu() {
+    let test = "what_may_be_fragmented_crosses_a_smaller_mtu";
+    if !possible(test) || !has_python(test) {
+        return;
+    }
+    let place = Place::new();
+    fs::write(place.path("echo.py"), ECHO).unwrap();
+    let link = LINK.replace("queue", "mtu = \"1300 B\", queue");
+    let echo = place.arg("echo.py");
+    let server = format!("exec python3 '{echo}' server");
+    let done = emulate(&place, &link, &["--server", &server], &["python3", &echo, "client"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let report = report(&place);
+    // Of the kernel's fragments of 1500 and 1048 bytes the first is cut in two.
+    assert_eq!((&report["up"]["handed_over"], &report["down"]["handed_over"]), (&3.into(), &3.into()), "{report}");
+}
+
 #[test]
 fn a_flood_gets_the_rate_of_the_path_and_its_marks() {
     let test = "a_flood_gets_the_rate_of_the_path_and_its_marks";
     if !possible(test) {
         return;
     }
-    if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|tried| tried.status.success()) {
-        let _ = write!(std::io::stderr(), "\nskipped: {test}: there is no python3\n");
+    if !has_python(test) {
         return;
     }
     let place = Place::new();

@@ -418,6 +418,12 @@ impl Engine {
         self.room = room;
     }
 
+    /// The largest packet that passes all links of one direction now; `None` if any does.
+    pub fn mtu(&self, toward: Toward) -> Option<u32> {
+        let links = self.pipe.way(way(toward)).iter().filter_map(|link| self.mtus.get(*link)?.as_ref());
+        links.map(|mtus| mtus.at(self.now.saturating_since(self.start)).0).min()
+    }
+
     /// How long after the start outages and suspensions that a seed draws are known; afterwards there are none.
     pub fn horizon(&self) -> Duration {
         self.horizon

@@ -129,6 +129,8 @@ pub(crate) struct Pump {
     start: Instant,
     round_trip: Duration,
     buffer: Vec<u8>,
+    /// Where fragments are built.
+    fragment: Vec<u8>,
 }
 
 /// Real-time priorities of the emulator and of the programs.
@@ -158,6 +160,7 @@ impl Pump {
             start,
             round_trip,
             buffer: vec![0; LARGEST],
+            fragment: Vec::new(),
         }
     }
 
@@ -244,7 +247,17 @@ impl Pump {
             self.devices.note(toward.index(), at, &self.buffer[..length], None);
             let (ecn, damage_from) = (header.ecn, header.length);
             let size = u32::try_from(length).unwrap_or(u32::MAX);
-            self.engine.arrive(Arrival { toward, at, waited, flow, ecn, size, damage_from }, &self.buffer[..length]);
+            let arrival = Arrival { toward, at, waited, flow, ecn, size, damage_from };
+            let (engine, packet) = (&mut self.engine, &self.buffer[..length]);
+            let is_cut = engine.mtu(toward).is_some_and(|mtu| {
+                ip::fragment(packet, mtu, &mut self.fragment, |fragment| {
+                    let size = u32::try_from(fragment.len()).unwrap_or(u32::MAX);
+                    engine.arrive(Arrival { size, ..arrival }, fragment);
+                })
+            });
+            if !is_cut {
+                engine.arrive(arrival, packet);
+            }
         }
         true
     }
