@@ -29,8 +29,6 @@ pub struct EmulateArgs {
     /// File with the path: a scenario, or only [path.NAME]
     #[arg(value_name = "LINK.toml")]
     file: Option<PathBuf>,
-    #[command(flatten)]
-    path: PathArgs,
     /// What a shell runs at the server's end; COMMAND is started when it listens, and it ends when COMMAND has ended
     #[arg(long, value_name = "CMD")]
     server: Option<OsString>,
@@ -50,9 +48,14 @@ pub struct EmulateArgs {
     /// Write the report into FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write all packets at both ends into FILE (pcapng), with what the path dropped and marked as comments
+    #[arg(long, value_name = "FILE")]
+    pcapng: Option<PathBuf>,
     /// Do not report in words
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    path: PathArgs,
     #[command(flatten)]
     verdict: VerdictArgs,
 }
@@ -79,6 +82,7 @@ impl EmulateArgs {
             server: self.server,
             realtime: self.realtime,
             forward: self.forward,
+            capture: self.pcapng,
             icmp: !self.no_icmp,
         };
         let ended = emulation.run();

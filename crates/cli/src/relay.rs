@@ -31,8 +31,6 @@ pub struct RelayArgs {
     /// File with the path: a scenario, or only [path.NAME]
     #[arg(value_name = "LINK.toml")]
     file: Option<PathBuf>,
-    #[command(flatten)]
-    path: PathArgs,
     /// End after this long [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
@@ -42,6 +40,8 @@ pub struct RelayArgs {
     /// Print JSON on stdout, a line when it listens and a line at the end, instead of words on stderr
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    path: PathArgs,
     #[command(flatten)]
     verdict: VerdictArgs,
 }

@@ -1,7 +1,7 @@
 //! The same links in the lab and in real time: what the lab foretells is what happens.
 #![allow(clippy::unwrap_used)]
 
-use crate::common;
+mod common;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,12 +1,10 @@
-//! The integration tests of this crate, linked as one program: what they share is built once.
+//! The integration tests of the program, linked as one: what they share is built once. Those that measure real time are
+//! programs of their own, so that nothing runs beside them.
 
-mod agreement;
 mod common;
-mod emulate;
 mod failures;
 mod lab;
 mod measuring;
 mod outputs;
-mod relay;
 mod surviving;
 mod transfers;

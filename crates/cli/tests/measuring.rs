@@ -75,7 +75,8 @@ fn the_demo_checks_its_bytes_and_says_where_the_traces_are() {
 #[test]
 fn policies_are_listed_for_people_and_programs() {
     let page = text(&run(&["policies"]).stdout);
-    assert!(page.contains("controller:") && page.contains("new-reno") && page.contains("cubic"), "{page}");
+    assert!(page.contains("controller ") && page.contains("new-reno") && page.contains("cubic"), "{page}");
+    assert!(!page.contains("prr-ssrb") && text(&run(&["policies", "--all"]).stdout).contains("prr-ssrb"), "{page}");
     let all: Value = serde_json::from_slice(&run(&["policies", "--json"]).stdout).unwrap();
     for field in all["fields"].as_array().unwrap() {
         for choice in field["choices"].as_array().unwrap().iter().filter(|choice| choice["built"] == true) {

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use thalweg_link::PathConfig;
@@ -40,6 +41,8 @@ pub struct Emulation {
     pub realtime: bool,
     /// Ports of the server's end that are joined to those of this machine's loopback address.
     pub forward: Vec<u16>,
+    /// The file that all packets are written into, as pcapng.
+    pub capture: Option<PathBuf>,
     /// Whether senders are told by ICMP of packets that exceed the path's MTU.
     pub icmp: bool,
 }
@@ -99,6 +102,7 @@ impl Emulation {
                 .map_err(|error| EmulationError { status: 125, message: error.to_string() })
         };
         engine(system::now())?;
+        let capture = self.capture.as_ref().map(File::create).transpose().map_err(cannot("write the capture"))?;
         let signals = process::catch_signals(&PASSED_ON).map_err(cannot("catch signals"))?;
         let priority = self.realtime.then_some(PROGRAM_PRIORITY);
         let plan = |own, other, program| Plan { own, other, program, priority };
@@ -112,7 +116,7 @@ impl Emulation {
         }
         let engine = engine(system::now())?;
         let horizon = engine.horizon();
-        let pump = Pump::new(engine, devices, self.icmp, Report::round_trip_of(&self.hops));
+        let pump = Pump::new(engine, devices, self.icmp, capture, Report::round_trip_of(&self.hops));
         let running = Running::start(pump, self.realtime)?;
         for port in &self.forward {
             let (tcp, udp) = (server.socket(ask::TCP, *port)?, server.socket(ask::UDP, *port)?);
@@ -126,7 +130,10 @@ impl Emulation {
         let status = attend(&signals, &mut client, &mut server, &mut notes)?;
         server.end();
         let dropped = client.drops() + server.drops();
-        let mut report = running.stop();
+        let (mut report, failed) = running.stop();
+        if let Some(error) = failed {
+            notes.push(format!("the capture is not whole: {error}"));
+        }
         report.device_dropped += dropped;
         if report.elapsed > horizon {
             let horizon = exact_duration(horizon);
@@ -350,7 +357,7 @@ fn unexpected(told: Told) -> EmulationError {
 /// The thread that moves packets.
 struct Running {
     stop: UnixStream,
-    thread: JoinHandle<Report>,
+    thread: JoinHandle<(Report, Option<io::Error>)>,
 }
 
 impl Running {
@@ -360,7 +367,7 @@ impl Running {
         Ok(Running { stop, thread: thread.map_err(cannot("start the emulator"))? })
     }
 
-    fn stop(mut self) -> Report {
+    fn stop(mut self) -> (Report, Option<io::Error>) {
         // The thread may have ended by itself.
         let _ = self.stop.write_all(b"x");
         self.thread.join().unwrap_or_default()

@@ -260,6 +260,7 @@ const MOST_POOLED: usize = 64 << 20;
 /// Buffers that are used again.
 #[derive(Debug, Default)]
 struct Pool {
+    #[expect(clippy::vec_box, reason = "packets carry the boxes, so that little is copied from queue to queue")]
     free: Vec<Box<Content>>,
     bytes: usize,
 }
@@ -415,6 +416,12 @@ impl Engine {
     /// Bounds what it holds.
     pub fn set_room(&mut self, room: Room) {
         self.room = room;
+    }
+
+    /// The largest packet that passes all links of one direction now; `None` if any does.
+    pub fn mtu(&self, toward: Toward) -> Option<u32> {
+        let links = self.pipe.way(way(toward)).iter().filter_map(|link| self.mtus.get(*link)?.as_ref());
+        links.map(|mtus| mtus.at(self.now.saturating_since(self.start)).0).min()
     }
 
     /// How long after the start outages and suspensions that a seed draws are known; afterwards there are none.

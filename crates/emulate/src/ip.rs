@@ -172,6 +172,37 @@ pub(crate) fn too_big(packet: &[u8], mtu: u32) -> Option<Vec<u8>> {
     }
 }
 
+/// Cuts an IPv4 packet that may be cut into fragments of at most this size (RFC 791 section 3.2), each built in `buffer`.
+/// False, and nothing is cut, if it fits or may not be cut.
+pub(crate) fn fragment(packet: &[u8], mtu: u32, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> bool {
+    let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
+    let Some(header) = Header::read(packet).filter(|header| header.source.is_ipv4()) else { return false };
+    let total = usize::from(word(packet, 2)).clamp(header.length, packet.len());
+    // Offsets count in eights of bytes.
+    let room = mtu.saturating_sub(header.length) / 8 * 8;
+    if header.is_whole || packet.len() <= mtu || room == 0 {
+        return false;
+    }
+    let (first, goes_on) = (word(packet, 6) & 0x1fff, word(packet, 6) & 0x2000);
+    let payload = &packet[header.length..total];
+    for (number, piece) in payload.chunks(room).enumerate() {
+        buffer.clear();
+        buffer.extend_from_slice(&packet[..header.length]);
+        buffer.extend_from_slice(piece);
+        let is_last = (number + 1) * room >= payload.len();
+        let offset = first + u16::try_from(number * room / 8).unwrap_or(0x1fff);
+        let flags = if is_last { goes_on } else { 0x2000 };
+        let length = u16::try_from(buffer.len()).unwrap_or(u16::MAX);
+        buffer[2..4].copy_from_slice(&length.to_be_bytes());
+        buffer[6..8].copy_from_slice(&(offset & 0x1fff | flags).to_be_bytes());
+        buffer[10..12].fill(0);
+        let sum = checksum([&buffer[..header.length]]);
+        buffer[10..12].copy_from_slice(&sum.to_be_bytes());
+        each(buffer);
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +265,48 @@ mod tests {
             assert_eq!((six[0], six[1] & 0xcf), (0x6b, 0x8f));
             set_ecn(&mut six, Ecn::NotEct);
             assert_eq!(six, ipv6(3));
+        }
+    }
+
+    #[test]
+    fn fragments_are_the_packet_when_they_are_put_together() {
+        let mut packet = ipv4(3000);
+        for (at, byte) in packet[28..].iter_mut().enumerate() {
+            *byte = at as u8;
+        }
+        let cut = |packet: &[u8], mtu: u32| {
+            let mut fragments = Vec::new();
+            let done = fragment(packet, mtu, &mut Vec::new(), |fragment| fragments.push(fragment.to_vec()));
+            (done, fragments)
+        };
+        // It may not be cut; then it may.
+        assert_eq!(cut(&packet, 1300), (false, Vec::new()));
+        packet[6] = 0;
+        assert_eq!(cut(&packet, 5000), (false, Vec::new()));
+        let (done, fragments) = cut(&packet, 1300);
+        assert!(done && fragments.len() == 3);
+        // A fragment that is cut again gives what the whole gives.
+        let again: Vec<Vec<u8>> = fragments
+            .iter()
+            .flat_map(|fragment| {
+                let (done, smaller) = cut(fragment, 600);
+                if done { smaller } else { vec![fragment.clone()] }
+            })
+            .collect();
+        for fragments in [fragments, again] {
+            let mut whole = Vec::new();
+            for (number, fragment) in fragments.iter().enumerate() {
+                assert_eq!((checksum([&fragment[..20]]), usize::from(word(fragment, 2))), (0, fragment.len()));
+                assert!(fragment.len() <= 1300);
+                assert_eq!(usize::from(word(fragment, 6) & 0x1fff) * 8, whole.len());
+                assert_eq!(word(fragment, 6) & 0x2000 == 0, number + 1 == fragments.len());
+                whole.extend_from_slice(&fragment[20..]);
+            }
+            assert_eq!(whole, packet[20..]);
+        }
+        for length in 0..60 {
+            // Nothing panics, however it is cut off.
+            let _ = (cut(&packet[..length], 30), cut(&packet[..length], 20), cut(&packet, length as u32));
         }
     }
 

@@ -10,6 +10,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(target_os = "linux")]
+mod capture;
+#[cfg(target_os = "linux")]
 mod device;
 #[cfg(target_os = "linux")]
 mod emulation;

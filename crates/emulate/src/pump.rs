@@ -1,14 +1,16 @@
 //! Moves packets between the devices of the two ends, over the path.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
 use thalweg_link::DropCause;
-use thalweg_units::{Duration, Instant};
+use thalweg_units::{Duration, Ecn, Instant};
 
+use crate::capture::Capture;
 use crate::device::Device;
 use crate::engine::{Arrival, Departure, Drop, Engine, Port, Toward};
 use crate::init::{CLIENT, DEVICE_QUEUE, SERVER};
@@ -43,12 +45,21 @@ struct Devices {
     files: [Device; 2],
     /// Whether senders are told of packets that are too big.
     icmp: bool,
+    /// Where packets are written down, and what to add to the clock for the time of day.
+    capture: Option<(Capture<BufWriter<File>>, Duration)>,
 }
 
 impl Devices {
     /// The device that packets on this way come from.
     fn source(&mut self, toward: Toward) -> &mut Device {
         &mut self.files[toward.index()]
+    }
+
+    /// Writes down a packet that was at the client's end, or at the server's.
+    fn note(&mut self, end: usize, at: Instant, packet: &[u8], comment: Option<&str>) {
+        if let Some((capture, offset)) = &mut self.capture {
+            capture.packet(end as u32, Duration::from_nanos(at.as_nanos()) + *offset, packet, comment);
+        }
     }
 
     /// The device that they go to.
@@ -59,12 +70,22 @@ impl Devices {
 
 impl Port for Devices {
     fn hand_over(&mut self, departure: Departure<'_>) -> Option<Instant> {
+        let is_marked = departure.ecn == Ecn::Ce
+            && self.capture.is_some()
+            && Header::read(departure.bytes).is_some_and(|header| header.ecn != Ecn::Ce);
         ip::set_ecn(departure.bytes, departure.ecn);
-        let written = self.destination(departure.toward).write(departure.bytes);
-        written.ok().map(|()| system::now())
+        self.destination(departure.toward).write(departure.bytes).ok()?;
+        let done = system::now();
+        let comment = is_marked.then_some("marked CE on the path");
+        self.note(departure.toward.back().index(), done, departure.bytes, comment);
+        Some(done)
     }
 
     fn dropped(&mut self, dropped: Drop<'_>) {
+        if self.capture.is_some() {
+            let comment = format!("dropped on the path: {}", dropped.cause.name());
+            self.note(dropped.toward.index(), dropped.at, dropped.bytes, Some(&comment));
+        }
         if self.icmp
             && dropped.cause == DropCause::TooBig
             && let Some(message) = dropped.mtu.and_then(|mtu| ip::too_big(dropped.bytes, mtu))
@@ -108,6 +129,8 @@ pub(crate) struct Pump {
     start: Instant,
     round_trip: Duration,
     buffer: Vec<u8>,
+    /// Where fragments are built.
+    fragment: Vec<u8>,
 }
 
 /// Real-time priorities of the emulator and of the programs.
@@ -116,22 +139,34 @@ pub(crate) const PROGRAM_PRIORITY: u8 = 10;
 
 impl Pump {
     /// Between these devices of the client and the server.
-    pub(crate) fn new(engine: Engine, files: [Device; 2], icmp: bool, round_trip: Duration) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        files: [Device; 2],
+        icmp: bool,
+        capture: Option<File>,
+        round_trip: Duration,
+    ) -> Self {
         let start = engine.now();
+        let capture = capture.map(|file| {
+            let capture = Capture::new(BufWriter::with_capacity(1 << 20, file), &[CLIENT.name, SERVER.name]);
+            (capture, system::realtime_offset())
+        });
         Pump {
             engine,
-            devices: Devices { files, icmp },
+            devices: Devices { files, icmp, capture },
             arrivals: [Arrivals::new(start), Arrivals::new(start)],
             flows: BTreeMap::new(),
             ignored: 0,
             start,
             round_trip,
             buffer: vec![0; LARGEST],
+            fragment: Vec::new(),
         }
     }
 
     /// Moves packets until the stream ends; reports, drops that only the ends know of aside.
-    pub(crate) fn run(mut self, stopped: &UnixStream, realtime: bool) -> Report {
+    /// The second is why the capture is not whole.
+    pub(crate) fn run(mut self, stopped: &UnixStream, realtime: bool) -> (Report, Option<io::Error>) {
         system::fine_timers();
         let suspended = system::suspended();
         let watcher = WakeUps::start(realtime.then_some(PROGRAM_PRIORITY));
@@ -142,6 +177,7 @@ impl Pump {
                 Raised::No(reason) => Err(reason),
             }
         });
+        let used = system::thread_time();
         let mut poll = Poll::default();
         for file in &self.devices.files {
             poll.push(file.as_fd());
@@ -166,7 +202,7 @@ impl Pump {
             }
             self.engine.run(system::now(), &mut self.devices);
         }
-        Report {
+        let report = Report {
             elapsed: system::now().saturating_since(self.start),
             round_trip: self.round_trip,
             directions: Toward::BOTH.map(|toward| self.engine.totals(toward)),
@@ -175,8 +211,10 @@ impl Pump {
             wake_ups: watcher.map(WakeUps::stop).unwrap_or_default(),
             device_dropped: self.devices.files.iter().map(Device::dropped).sum(),
             suspended: system::suspended().saturating_sub(suspended),
+            processor: system::thread_time().saturating_sub(used),
             realtime,
-        }
+        };
+        (report, self.devices.capture.and_then(|(capture, _)| capture.finish().err()))
     }
 
     /// Reads a burst from a device. False if the device is gone.
@@ -206,9 +244,20 @@ impl Pump {
                 None if next >= MAX_FLOWS => MAX_FLOWS as u32,
                 None => *self.flows.entry(key).or_insert(next as u32),
             };
+            self.devices.note(toward.index(), at, &self.buffer[..length], None);
             let (ecn, damage_from) = (header.ecn, header.length);
             let size = u32::try_from(length).unwrap_or(u32::MAX);
-            self.engine.arrive(Arrival { toward, at, waited, flow, ecn, size, damage_from }, &self.buffer[..length]);
+            let arrival = Arrival { toward, at, waited, flow, ecn, size, damage_from };
+            let (engine, packet) = (&mut self.engine, &self.buffer[..length]);
+            let is_cut = engine.mtu(toward).is_some_and(|mtu| {
+                ip::fragment(packet, mtu, &mut self.fragment, |fragment| {
+                    let size = u32::try_from(fragment.len()).unwrap_or(u32::MAX);
+                    engine.arrive(Arrival { size, ..arrival }, fragment);
+                })
+            });
+            if !is_cut {
+                engine.arrive(arrival, packet);
+            }
         }
         true
     }

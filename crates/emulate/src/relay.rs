@@ -248,6 +248,7 @@ impl Worker {
                 Raised::No(reason) => Err(reason),
             }
         });
+        let used = system::thread_time();
         self.watch();
         while self.wait() {
             self.read();
@@ -265,6 +266,7 @@ impl Worker {
             wake_ups: watcher.map(WakeUps::stop).unwrap_or_default(),
             device_dropped: self.dropped_by_closed + sockets.map(system::dropped_by).sum::<u64>(),
             suspended: system::suspended().saturating_sub(suspended),
+            processor: system::thread_time().saturating_sub(used),
             realtime,
         }
     }

@@ -56,6 +56,9 @@ pub struct Report {
     pub device_dropped: u64,
     /// How long the machine was suspended.
     pub suspended: Duration,
+    /// How long the thread that moves packets had a processor. What the system does for a receiver while a packet is
+    /// handed over counts.
+    pub processor: Duration,
     /// Whether real-time priority was asked for, and if it was not granted, why.
     pub realtime: Option<Result<(), String>>,
 }
@@ -64,6 +67,13 @@ impl Report {
     /// The sum of the fixed delays of these hops, both ways.
     pub fn round_trip_of(hops: &[PathConfig]) -> Duration {
         hops.iter().map(PathConfig::round_trip).sum()
+    }
+
+    /// The time of a processor per packet that was handed over; `None` if none was.
+    pub fn processor_per_packet(&self) -> Option<Duration> {
+        let packets: u64 = self.directions.iter().map(|totals| totals.handed_over).sum();
+        let nanos = u64::try_from(self.processor.as_nanos()).unwrap_or(u64::MAX);
+        nanos.checked_div(packets).map(Duration::from_nanos)
     }
 
     /// What was done in one direction.

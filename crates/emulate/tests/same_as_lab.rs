@@ -10,6 +10,9 @@ use thalweg_units::{Duration, Ecn, Instant};
 /// What happened to a packet: its bytes when it arrived, or why it did not, and when, after the start.
 type Fate = (Duration, Vec<u8>, u32, u8, Option<DropCause>);
 
+/// A packet: when it is sent after the start, its flow, ECN field and size, and its bytes.
+type Sent = (Duration, u32, Ecn, u32, Vec<u8>);
+
 /// When runs of the lab start; it could be any time.
 const LAB: Instant = Instant::from_nanos(1_000_000_000);
 /// What the lab draws ahead: a scenario's time limit.
@@ -49,7 +52,7 @@ impl Sink<Vec<u8>> for Lab {
 }
 
 /// Packets of three flows, in bursts, more than most paths carry.
-fn arrivals(dice: &mut Dice, path: &PathConfig, toward: Toward) -> Vec<(Duration, u32, Ecn, u32, Vec<u8>)> {
+fn arrivals(dice: &mut Dice, path: &PathConfig, toward: Toward) -> Vec<Sent> {
     let config = if toward == Toward::Server { &path.up } else { &path.down };
     let gap = config.rate.nominal().time_for(1500).as_nanos().clamp(20_000, 2_000_000) as u64 * 3;
     let (mut at, mut arrivals) = (Duration::ZERO, Vec::new());
@@ -64,7 +67,7 @@ fn arrivals(dice: &mut Dice, path: &PathConfig, toward: Toward) -> Vec<(Duration
     arrivals
 }
 
-fn in_the_lab(path: &PathConfig, seed: u64, sent: [&[(Duration, u32, Ecn, u32, Vec<u8>)]; 2]) -> [Vec<Fate>; 2] {
+fn in_the_lab(path: &PathConfig, seed: u64, sent: [&[Sent]; 2]) -> [Vec<Fate>; 2] {
     let streams = Streams::new(seed).scope("path").scope(&path.name);
     let drawn = path.resolve(&streams, TIME_LIMIT).unwrap();
     [(&drawn.up, sent[0]), (&drawn.down, sent[1])].map(|(config, sent)| {
@@ -87,7 +90,7 @@ fn in_the_lab(path: &PathConfig, seed: u64, sent: [&[(Duration, u32, Ecn, u32, V
     })
 }
 
-fn in_the_engine(path: &PathConfig, seed: u64, sent: [&[(Duration, u32, Ecn, u32, Vec<u8>)]; 2]) -> [Vec<Fate>; 2] {
+fn in_the_engine(path: &PathConfig, seed: u64, sent: [&[Sent]; 2]) -> [Vec<Fate>; 2] {
     // A machine that has been up for three days or so.
     let start = Instant::from_nanos(271_828_182_845_904);
     let mut engine = Engine::new(std::slice::from_ref(path), seed, start).unwrap();

@@ -55,8 +55,10 @@ impl PathArgs {
                 }
                 let text = format!("[path.\"{}\"]\npreset = \"{}\"", preset.escape_debug(), preset.escape_debug());
                 let paths = Paths::parse("--preset", &text, &Synthetic).map_err(|error| {
-                    let message = error.diagnostics.first().map(|diagnostic| diagnostic.message.clone());
-                    Failure::usage(format!("--preset: {}", message.unwrap_or_default()))
+                    // What a path without a preset lacks is beside the point.
+                    let about = error.diagnostics.iter().find(|diagnostic| diagnostic.message.contains("preset"));
+                    let message = about.or(error.diagnostics.first()).map_or("", |diagnostic| &diagnostic.message);
+                    Failure::usage(format!("--preset: {message}"))
                 })?;
                 Ok(Chosen { hops: hops(&paths, preset), name: preset.clone() })
             }

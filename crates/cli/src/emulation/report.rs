@@ -83,6 +83,8 @@ pub struct Json {
     ignored: u64,
     device_dropped: u64,
     suspended_ms: u64,
+    /// Time of a processor that the emulator used per packet.
+    processor_us_per_packet: Option<f64>,
     /// None if real-time priority was not asked for.
     realtime: Option<bool>,
     realtime_refused: Option<String>,
@@ -157,6 +159,7 @@ pub fn json(report: &Report, path: &str, seed: u64, limits: &Limits) -> Json {
         ignored: report.ignored,
         device_dropped: report.device_dropped,
         suspended_ms: u64::try_from(report.suspended.as_millis()).unwrap_or(u64::MAX),
+        processor_us_per_packet: report.processor_per_packet().map(micros),
         realtime: report.realtime.as_ref().map(Result::is_ok),
         realtime_refused: report.realtime.as_ref().and_then(|granted| granted.as_ref().err().cloned()),
     }
@@ -192,6 +195,9 @@ pub fn words(report: &Report, path: &str, limits: &Limits) -> String {
     }
     let woken = [report.wake_ups.p50, report.wake_ups.p99, report.wake_ups.max].map(human_duration);
     let _ = writeln!(text, "  programs are woken {} late, 99 % less than {}, at most {}", woken[0], woken[1], woken[2]);
+    if let Some(time) = report.processor_per_packet() {
+        let _ = writeln!(text, "  {} of a processor per packet", human_duration(time));
+    }
     match &report.realtime {
         Some(Ok(())) => text.push_str("  at real-time priority\n"),
         Some(Err(reason)) => {

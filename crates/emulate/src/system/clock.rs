@@ -16,6 +16,11 @@ pub(crate) fn now() -> Instant {
     Instant::ZERO + read(libc::CLOCK_MONOTONIC)
 }
 
+/// How long the calling thread has had a processor.
+pub(crate) fn thread_time() -> Duration {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// How long the machine has been suspended since it was started: the monotonic clock does not count that.
 pub(crate) fn suspended() -> Duration {
     read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))

@@ -12,7 +12,7 @@ pub(crate) mod process;
 mod socket;
 pub(crate) mod tun;
 
-pub(crate) use clock::{now, realtime_offset, suspended};
+pub(crate) use clock::{now, realtime_offset, suspended, thread_time};
 pub(crate) use netlink::Netlink;
 pub(crate) use poll::Poll;
 pub(crate) use priority::{Raised, fine_timers, lock_memory, raise};
