@@ -1,5 +1,5 @@
-//! Writes what crosses a path into a capture (pcapng, draft-ietf-opsawg-pcapng): an interface for each end, and what the
-//! path did to packets as comments.
+//! Writes what crosses a path into a capture (pcapng, draft-ietf-opsawg-pcapng): an interface for each end, and what
+//! the path did to packets as comments.
 
 use std::io::{self, Write};
 

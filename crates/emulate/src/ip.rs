@@ -172,8 +172,8 @@ pub(crate) fn too_big(packet: &[u8], mtu: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// Cuts an IPv4 packet that may be cut into fragments of at most this size (RFC 791 section 3.2), each built in `buffer`.
-/// False, and nothing is cut, if it fits or may not be cut.
+/// Cuts an IPv4 packet that may be cut into fragments of at most this size (RFC 791 section 3.2), each built in
+/// `buffer`. False, and nothing is cut, if it fits or may not be cut.
 pub(crate) fn fragment(packet: &[u8], mtu: u32, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> bool {
     let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
     let Some(header) = Header::read(packet).filter(|header| header.source.is_ipv4()) else { return false };

@@ -42,7 +42,8 @@ fn echo(host: &str) -> SocketAddr {
 const PATIENCE: Duration = Duration::from_secs(20);
 const BRIEFLY: Duration = Duration::from_millis(300);
 
-/// Sends `count` numbered datagrams and returns the numbers that come back, until all have or nothing comes for so long.
+/// Sends `count` numbered datagrams and returns the numbers that come back, until all have or nothing comes for so
+/// long.
 fn exchange(relay: &Relay, count: u16, patience: Duration) -> Vec<u16> {
     let host = if relay.address().is_ipv4() { "127.0.0.1" } else { "::1" };
     let client = UdpSocket::bind((host, 0)).unwrap();
