@@ -3,6 +3,8 @@
 //! The fuzzer itself needs a nightly compiler (see CONTRIBUTING.md). A crash that it finds is added to
 //! `fuzz/corpus/TARGET` under such a name, and is replayed here from then on.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 #[path = "../../../fuzz/targets/frames.rs"]

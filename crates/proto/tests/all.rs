@@ -1,4 +1,5 @@
 //! The integration tests of this crate, linked as one program: what they share is built once.
+#![allow(clippy::unwrap_used)]
 
 mod ack_frequency;
 mod adjust;

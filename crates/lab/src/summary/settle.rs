@@ -32,10 +32,10 @@ pub(super) fn seeds(expectation: &Expectation, found: &Estimate) -> Option<u64> 
 fn beyond(Interval { low, high }: Interval, value: f64, bound: f64, is_most: bool) -> Option<f64> {
     let holds = if is_most { value <= bound } else { value >= bound };
     match (is_most, holds) {
-        (true, true) => (high > bound).then(|| high - value),
-        (true, false) => (low <= bound).then(|| value - low),
-        (false, true) => (low < bound).then(|| value - low),
-        (false, false) => (high >= bound).then(|| high - value),
+        (true, true) => (high > bound).then_some(high - value),
+        (true, false) => (low <= bound).then_some(value - low),
+        (false, true) => (low < bound).then_some(value - low),
+        (false, false) => (high >= bound).then_some(high - value),
     }
 }
 

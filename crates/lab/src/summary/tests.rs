@@ -442,7 +442,7 @@ fn a_verdict_at_its_bound_says_how_many_seeds_would_settle_it() {
     ] {
         let found = median(bound);
         assert_eq!((found.outcome, found.settled_by), (outcome, seeds), "{bound}: {}", found.found);
-        let tally = Tally::of(&[found.clone()]);
+        let tally = Tally::of(std::slice::from_ref(&found));
         match outcome {
             Outcome::HoldsBarely => assert!(tally.doubts().unwrap().starts_with("1 barely"), "{tally:?}"),
             _ => assert_eq!(tally.doubts(), None),
