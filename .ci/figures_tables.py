@@ -153,7 +153,8 @@ def body(spec, results, fixed):
         for row in rows:
             axes = {**fixed, **dict(zip(row_axes, row))}
             lines.append([label(row, labels, code), *(", ".join(cell.of(results, axes) for cell in cells) for cells in made)])
-            figures.append([cells[0].middle(cells[0].values(results, axes)) for cells in made])
+            values = [cells[0].values(results, axes) for cells in made]
+            figures.append([cells[0].middle(those) if those else None for cells, those in zip(made, values)])
         made = [cells[0] for cells in made]
     if name := spec.get("geometric_mean"):
         columns = [[line[at] for line in figures] for at in range(len(made))]

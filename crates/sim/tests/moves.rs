@@ -173,7 +173,7 @@ fn routes_that_begin_with_the_same_path_have_addresses_of_their_own() {
 fn moves_that_cannot_be_are_refused_in_words() {
     let refused = |plan: Plan| run(&plan).unwrap_err().to_string();
     let message = refused(plan("tcp", DOWN, vec![to_lte(500, true)]));
-    assert!(message.contains("\"tcp\" cannot be told") && message.contains("without notice"), "{message}");
+    assert!(message.contains("\"tcp\" cannot be notified") && message.contains("without notice"), "{message}");
     let message = refused(plan("thalweg", DOWN, vec![rebind(500), rebind(400)]));
     assert!(message.contains("out of order"), "{message}");
     let elsewhere = Move { at: ms(1), what: AddressChange::Move { route: vec![2], notice: false } };
