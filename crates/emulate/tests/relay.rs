@@ -141,7 +141,9 @@ fn a_flood_is_dropped_by_the_queue_and_by_nothing_else() {
     let up = report.direction(Toward::Server);
     assert_eq!(up.arrived + report.device_dropped, 200);
     assert_eq!(up.arrived, up.handed_over + up.dropped_total());
-    assert!(up.dropped_total() > 0 && back == up.handed_over, "{back} {up:?}");
+    // What comes back in a burst, because the echo was late, may find its queue full, too.
+    let down = report.direction(Toward::Client);
+    assert!(up.dropped_total() > 0 && back + down.dropped_total() == up.handed_over, "{back} {up:?} {down:?}");
 }
 
 #[test]
