@@ -3,7 +3,7 @@
 //! Reading runs on tokio's blocking threads, so that a task switch is paid once per block, not once per packet. A block
 //! is read when the transport can take it, and is no larger than what it takes; where the transport does not tell
 //! (TCP), blocks begin small, and one is read ahead once several large ones are gone. All bodies together hold
-//! [`POOL_BYTES`]; those of a server hold what its memory has left.
+//! `POOL_BYTES`; those of a server hold what its memory has left.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -167,7 +167,7 @@ pub enum Error {
     },
 }
 
-/// The kind of an [`Error`], stable for exit codes and scripts.
+/// The kind of an [enum@Error], stable for exit codes and scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Category {
