@@ -43,7 +43,7 @@ pub fn write_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>
     write_to(path, false, content)
 }
 
-/// As [`write`]; a regular file may be read and written by its owner only.
+/// As [fn@write]; a regular file may be read and written by its owner only.
 ///
 /// # Errors
 /// See [`write_with`].

@@ -36,7 +36,7 @@ impl Connection {
     /// # Errors
     ///
     /// If a policy that differs from the one in force cannot change any more, or does not apply beside
-    /// [`TransportConfig::controller`](crate::TransportConfig::controller).
+    /// [`TransportConfig::controller`](crate::TransportConfig).
     pub fn set_policies(&self, policies: Policies) -> Result<(), SwitchError> {
         let mut state = self.connection.lock();
         let now = self.connection.now();

@@ -424,7 +424,7 @@ fn parameters_of_policies_are_read_from_strings_and_tables() {
         ("{ name = \"peak-bandwidth\", trains = true }", "as its trains; write a number, or a word in quotes"),
         ("{ share = 0.5 }", "has no name in quotes"),
         ("0.5", "write a name in quotes"),
-        ("\"peak-bandwidth(share=0.5)\"", "is now \"peak-bandwidth(share=0.5)\""),
+        ("\"peak-bandwidth/half\"", "is now \"peak-bandwidth(share=0.5)\""),
     ] {
         let error = parse(&fixed.replace("start = \"standard\" }", &format!("start = {start} }}"))).unwrap_err();
         let found = error.diagnostics.iter().find(|found| found.key == "flow.0.policies.start");

@@ -34,7 +34,7 @@ pub struct Dropped<P> {
 ///
 /// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times
 /// that do not go back. A queue that marks instead of dropping calls [`Packet::try_mark`]. One that is to be updated
-/// at fixed times keeps a [`Grid`] and catches up on every call.
+/// at fixed times keeps a grid of times and catches up on every call.
 pub trait Queue<P>: Debug + Send {
     /// Takes in `packet`, or discards it or others into `dropped`.
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>);

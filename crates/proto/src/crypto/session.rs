@@ -31,7 +31,7 @@ pub trait Session: Send {
     ///
     /// Only on a client, and before the first CRYPTO bytes of the server are read; otherwise, or if there are no keys
     /// for the version, nothing changes and the answer is `false`. A server starts in the version it has chosen (see
-    /// [`hello`]).
+    /// `hello`).
     fn switch_version(&mut self, version: Version) -> bool {
         let _ = version;
         false
