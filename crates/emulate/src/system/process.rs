@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd};
 
 /// A process that was started here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -55,16 +55,15 @@ pub(crate) fn die_with_parent() {
 /// What the system says.
 pub(crate) fn close_others(keep: OwnedFd) -> io::Result<OwnedFd> {
     const PLACE: i32 = 3;
-    let raw = keep.as_raw_fd();
-    let kept = if raw == PLACE {
-        keep
-    } else {
+    // Not to be dropped: its number is closed with all others below.
+    let raw = keep.into_raw_fd();
+    if raw != PLACE {
         // SAFETY: whoever owned that number in this process is never used again: the process does nothing but what
         // follows, and ends without dropping anything of its parent's.
         super::check(unsafe { libc::dup3(raw, PLACE, libc::O_CLOEXEC) })?;
-        // SAFETY: as above, it is ours now.
-        unsafe { OwnedFd::from_raw_fd(PLACE) }
-    };
+    }
+    // SAFETY: as above, it is ours now.
+    let kept = unsafe { OwnedFd::from_raw_fd(PLACE) };
     // SAFETY: takes no pointer; see above for who owned them.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, PLACE + 1, u32::MAX, 0) };
     if closed != 0 {
