@@ -282,7 +282,7 @@ impl Init<'_> {
         }
         if let Some(priority) = self.plan.priority {
             // The emulator reports whether this is allowed.
-            system::raise(priority);
+            let _ = system::raise(priority);
         }
         match process::spawn(&mut command) {
             Ok(pid) => {

@@ -11,13 +11,13 @@ use thalweg_link::DropCause;
 use thalweg_units::{Duration, Ecn, Instant};
 
 use crate::capture::Capture;
+use crate::carrier::Carrier;
 use crate::device::Device;
 use crate::engine::{Arrival, Departure, Drop, Engine, Port, Toward};
 use crate::init::{CLIENT, DEVICE_QUEUE, SERVER};
 use crate::ip::{self, Header};
-use crate::system::{self, Poll, Raised};
+use crate::system::{self, Poll};
 use crate::verdict::Report;
-use crate::watcher::WakeUps;
 
 /// Packets that are read from a device before anything else is done.
 const BURST: usize = 32;
@@ -133,8 +133,7 @@ pub(crate) struct Pump {
     fragment: Vec<u8>,
 }
 
-/// Real-time priorities of the emulator and of the programs.
-pub(crate) const EMULATOR_PRIORITY: u8 = 20;
+/// Real-time priority of the programs, below that of the thread that carries their packets.
 pub(crate) const PROGRAM_PRIORITY: u8 = 10;
 
 impl Pump {
@@ -167,17 +166,7 @@ impl Pump {
     /// Moves packets until the stream ends; reports, drops that only the ends know of aside.
     /// The second is why the capture is not whole.
     pub(crate) fn run(mut self, stopped: &UnixStream, realtime: bool) -> (Report, Option<io::Error>) {
-        system::fine_timers();
-        let suspended = system::suspended();
-        let watcher = WakeUps::start(realtime.then_some(PROGRAM_PRIORITY));
-        let realtime = realtime.then(|| {
-            let _ = system::lock_memory();
-            match system::raise(EMULATOR_PRIORITY) {
-                Raised::Yes => Ok(()),
-                Raised::No(reason) => Err(reason),
-            }
-        });
-        let used = system::thread_time();
+        let carrier = Carrier::start(realtime, realtime.then_some(PROGRAM_PRIORITY));
         let mut poll = Poll::default();
         for file in &self.devices.files {
             poll.push(file.as_fd());
@@ -203,16 +192,10 @@ impl Pump {
             self.engine.run(system::now(), &mut self.devices);
         }
         let report = Report {
-            elapsed: system::now().saturating_since(self.start),
-            round_trip: self.round_trip,
-            directions: Toward::BOTH.map(|toward| self.engine.totals(toward)),
             flows: self.flows.len() as u64,
             ignored: self.ignored,
-            wake_ups: watcher.map(WakeUps::stop).unwrap_or_default(),
             device_dropped: self.devices.files.iter().map(Device::dropped).sum(),
-            suspended: system::suspended().saturating_sub(suspended),
-            processor: system::thread_time().saturating_sub(used),
-            realtime,
+            ..carrier.report(&self.engine, self.start, self.round_trip)
         };
         (report, self.devices.capture.and_then(|(capture, _)| capture.finish().err()))
     }

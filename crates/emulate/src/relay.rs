@@ -15,10 +15,10 @@ use std::thread::{self, JoinHandle};
 use thalweg_link::PathConfig;
 use thalweg_units::{Duration, Ecn, Instant};
 
+use crate::carrier::Carrier;
 use crate::engine::{Arrival, Departure, Engine, Port, Toward};
-use crate::system::{self, Poll, Raised, Received};
+use crate::system::{self, Poll, Received};
 use crate::verdict::Report;
-use crate::watcher::WakeUps;
 
 /// Clients (by address) that a relay serves at most at a time.
 const MAX_FLOWS: usize = 256;
@@ -28,8 +28,6 @@ const SILENT: Duration = Duration::from_secs(30);
 const BURST: usize = 32;
 /// The largest datagram.
 const LARGEST: usize = 65_535;
-/// The real-time priority of the relay's thread.
-const PRIORITY: u8 = 20;
 /// Bytes of IP and UDP headers, which take their time on a link.
 const IPV4_UDP: u32 = 28;
 const IPV6_UDP: u32 = 48;
@@ -237,18 +235,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self, realtime: bool) -> Report {
-        system::fine_timers();
-        let suspended = system::suspended();
-        // The watcher has the priority of the programs, which is the ordinary one.
-        let watcher = WakeUps::start(None);
-        let realtime = realtime.then(|| {
-            let _ = system::lock_memory();
-            match system::raise(PRIORITY) {
-                Raised::Yes => Ok(()),
-                Raised::No(reason) => Err(reason),
-            }
-        });
-        let used = system::thread_time();
+        let carrier = Carrier::start(realtime, None);
         self.watch();
         while self.wait() {
             self.read();
@@ -258,16 +245,10 @@ impl Worker {
         }
         let sockets = self.sockets.flows.values().map(|flow| &flow.upstream).chain([&self.sockets.front]);
         Report {
-            elapsed: system::now().saturating_since(self.start),
-            round_trip: self.round_trip,
-            directions: Toward::BOTH.map(|toward| self.engine.totals(toward)),
             flows: u64::from(self.next_number),
             ignored: self.ignored,
-            wake_ups: watcher.map(WakeUps::stop).unwrap_or_default(),
             device_dropped: self.dropped_by_closed + sockets.map(system::dropped_by).sum::<u64>(),
-            suspended: system::suspended().saturating_sub(suspended),
-            processor: system::thread_time().saturating_sub(used),
-            realtime,
+            ..carrier.report(&self.engine, self.start, self.round_trip)
         }
     }
 

@@ -30,7 +30,7 @@ impl WakeUps {
         let thread = thread::Builder::new().name("wake-ups".into()).spawn(move || {
             system::fine_timers();
             if let Some(priority) = priority {
-                system::raise(priority);
+                let _ = system::raise(priority);
             }
             let (mut lateness, mut poll) = (Lateness::default(), system::Poll::default());
             while !stopped.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ pub(crate) mod tun;
 pub(crate) use clock::{now, realtime_offset, suspended, thread_time};
 pub(crate) use netlink::Netlink;
 pub(crate) use poll::Poll;
-pub(crate) use priority::{Raised, fine_timers, lock_memory, raise};
+pub(crate) use priority::{fine_timers, lock_memory, raise};
 pub(crate) use socket::{Received, dropped_by, receive, send, udp_socket};
 
 use std::io;

@@ -2,22 +2,15 @@
 
 use std::io;
 
-/// Whether real-time priority was granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Raised {
-    Yes,
-    /// Why not.
-    No(String),
-}
-
 /// Gives the calling thread, and what it starts, this real-time priority (SCHED_FIFO), 1 being the lowest.
-pub(crate) fn raise(priority: u8) -> Raised {
+///
+/// # Errors
+/// Why it was not granted.
+pub(crate) fn raise(priority: u8) -> Result<(), String> {
     let parameter = libc::sched_param { sched_priority: i32::from(priority) };
     // SAFETY: the parameter lives through the call; 0 is the calling thread.
-    match super::check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) }) {
-        Ok(_) => Raised::Yes,
-        Err(error) => Raised::No(error.to_string()),
-    }
+    let result = super::check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) });
+    result.map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// Keeps the process in memory.

@@ -114,12 +114,16 @@ impl Tally {
 
     /// "3 barely (about 40 seeds would settle it), 2 without an interval (10 seeds give one)", if there are such.
     pub fn doubts(&self) -> Option<String> {
-        let part = |count: usize, what: &str, seeds: u64, then: &str| {
-            let seeds = if seeds > 0 { format!(" ({then})").replace('#', &seeds.to_string()) } else { String::new() };
-            (count > 0).then(|| format!("{count} {what}{seeds}"))
+        let barely = match (self.barely, self.settled_by) {
+            (0, _) => None,
+            (barely, 0) => Some(format!("{barely} barely")),
+            (barely, seeds) => Some(format!("{barely} barely (about {seeds} seeds would settle it)")),
         };
-        let barely = part(self.barely, "barely", self.settled_by, "about # seeds would settle it");
-        let so_far = part(self.so_far, "without an interval", self.interval_from, "# seeds give one");
+        let so_far = match (self.so_far, self.interval_from) {
+            (0, _) => None,
+            (so_far, 0) => Some(format!("{so_far} without an interval")),
+            (so_far, seeds) => Some(format!("{so_far} without an interval ({seeds} seeds give one)")),
+        };
         let parts: Vec<String> = barely.into_iter().chain(so_far).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
