@@ -52,10 +52,9 @@ def bold(text, best):
     return f"**{text}**" if text.startswith(best) else text
 
 
-def table(columns, rows, last="---|"):
-    """Figures stand to the right; the `last` column may hold words."""
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "--:|" * (len(columns) - 2) + last]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+def published(columns, rows):
+    """Figures to the right, and a last column that may hold words."""
+    return markdown(columns, rows, right=True, last="---|")
 
 
 def columns_of(rows):
@@ -120,18 +119,18 @@ def c4(_spec, opened, _root):
         times.append([f"`{row}`", *shown, TIMES.get(row, "")])
         delays.append([f"`{row}`", *(f"{mean(of(name)[1]) * 1e3:.0f}" for name in names), RTTS.get(row, "")])
     parts = [f"Completion of one flow in s, mean and (90th percentile) of {seeds}. {BOLD}\n"]
-    parts.append(table(["row", *names, "published C4 / BBR / CUBIC"], times))
-    parts.append(f"\nMean of the flow's round-trip samples in ms, mean of {seeds}.\n")
-    parts.append(table(["row", *names, "published"], delays))
+    parts.append(published(["row", *names, "published C4 / BBR / CUBIC"], times))
+    parts.append(f"Mean of the flow's round-trip samples in ms, mean of {seeds}.\n")
+    parts.append(published(["row", *names, "published"], delays))
     rows, seeds = beside(opened)
     names = columns_of(rows)
     loads = []
     for (row, rival), cells in rows.items():
         shown = [f"{mean(cells[name][0]) * 100:.0f} ({mean(cells[name][1]):#.3g} s)" for name in names]
         loads.append([f"`{row}`, {rival}", *shown, LOADS.get((row, rival), "")])
-    parts.append(f"\nLoad of the flow beside another in %, and its mean completion, means of {seeds}.\n")
-    parts.append(table(["row, rival", *names, "published load"], loads))
-    return "\n".join(parts) + "\n"
+    parts.append(f"Load of the flow beside another in %, and its mean completion, means of {seeds}.\n")
+    parts.append(published(["row, rival", *names, "published load"], loads))
+    return "\n".join(parts)
 
 
 def short(figure):
@@ -169,10 +168,10 @@ def c4_calls(_spec, opened, _root):
     seeds = runs([("media", results.seeds)])
     worst = "Latency of the frames of audio or of the first video, whichever is worse"
     parts = [f"{worst}, in ms: mean and (90th percentile of the maximum) of {seeds}. {BOLD}\n"]
-    parts.append(table(["row", *names, "published C4 / BBR / CUBIC"], judged))
-    parts.append(f"\nMean latency of the frames of all tracks in ms, and (% of frames that never arrived), of {seeds}.\n")
-    parts.append(table(["row", *names], whole, last="--:|"))
-    return "\n".join(parts) + "\n"
+    parts.append(published(["row", *names, "published C4 / BBR / CUBIC"], judged))
+    parts.append(f"Mean latency of the frames of all tracks in ms, and (% of frames that never arrived), of {seeds}.\n")
+    parts.append(markdown(["row", *names], whole, right=True))
+    return "\n".join(parts)
 
 
 def choices(spec, opened, _root):
@@ -217,7 +216,7 @@ def drawn(spec, _opened, _root):
 
     def ends(figure, text):
         low, high = figure["interval"]["low"], figure["interval"]["high"]
-        return f"{text(low)} to {text(high)}"
+        return " to ".join("open" if end is None else text(end) for end in (low, high))
 
     def ratio(value):
         return f"{value:.3f}"
@@ -237,9 +236,9 @@ def drawn(spec, _opened, _root):
     by_kind = [[f"`{kind}`", str(len(those)), f"{geometric_mean([world['ratio'] for world in those]):.2f}",
                 f"{max(world['ratio'] for world in those):.2f}"] for kind, those in kinds.items()]
     command = f"thalweg lab draw --single {len(worlds)} --shared {len(found['worlds']) - len(worlds)}"
-    return (f"`{command}`, {found['runs']:,} runs:\n\n" + table(["", "figure", "95 % interval"], rows)
-            + "\n\nCompletion over that with `start=hystart++`, by kind of single path:\n\n"
-            + table(["kind", "paths", "geometric mean", "largest"], by_kind, last="--:|") + "\n")
+    return (f"`{command}`, {found['runs']:,} runs:\n\n" + published(["", "figure", "95 % interval"], rows)
+            + "\nCompletion over that with `start=hystart++`, by kind of single path:\n\n"
+            + markdown(["kind", "paths", "geometric mean", "largest"], by_kind, right=True))
 
 
 def mixed(spec, opened, _root):

@@ -8,7 +8,7 @@ SCALES = {"%": 100, "ms": 1e3, "us": 1e6, "MB": 1e-6, "kB": 1e-3, "Mbps": 1e-6, 
 
 
 class Cell:
-    """What stands in a cell: a metric of a flow, a link or the run, in a unit, or its ratio to that of another point."""
+    """A metric of a flow, a link or the run, in a unit, or its ratio to that of another point."""
 
     KEYS = {"of", "metric", "stat", "seeds", "unit", "digits", "interval", "over", "excess", "where", "bare", "less"}
 
@@ -80,9 +80,12 @@ def only(results, wanted):
     return found[0]
 
 
-def markdown(head, rows, right=False):
-    rule = "|---|" + ("--:|" if right else "---|") * (len(head) - 1)
-    return "".join(line + "\n" for line in ["| " + " | ".join(head) + " |", rule, *("| " + " | ".join(row) + " |" for row in rows)])
+def markdown(head, rows, right=False, last=None):
+    """A table. Figures may stand to the right; the `last` column has a rule of its own, as it may hold words."""
+    rule = "--:|" if right else "---|"
+    lines = ["| " + " | ".join(line) + " |\n" for line in (head, *rows)]
+    lines.insert(1, "|---|" + rule * (len(head) - 2) + (last or rule) + "\n")
+    return "".join(lines)
 
 
 def listed(value):
@@ -120,6 +123,13 @@ def bold(cells, middles, way):
     return [f"**{cell}**" if cell.split(" [")[0] == best else cell for cell in cells]
 
 
+def joined(cells, results, axes):
+    """What stands in one place of a table, and the figure of its first cell; None where there is none."""
+    values = [cell.values(results, axes) for cell in cells]
+    text = ", ".join(cell.text(those) for cell, those in zip(cells, values))
+    return text, cells[0].middle(values[0]) if values[0] else None
+
+
 def body(spec, results, fixed):
     """One table: a row for each value of `row`; a column for each value of `column`, or for each of `cells`."""
     row_axes, labels = listed(spec["row"]), spec.get("labels", {})
@@ -139,9 +149,9 @@ def body(spec, results, fixed):
                     texts.append("–")
                     middles.append(None)
                     continue
-                texts.append(", ".join(cell.of(results, axes) for cell in cells))
-                values = cells[0].values(results, axes)
-                middles.append(cells[0].middle(values) if values else None)
+                text, middle = joined(cells, results, axes)
+                texts.append(text)
+                middles.append(middle)
             if way := spec.get("best"):
                 texts = bold(texts, middles, way)
             lines.append([label(row, labels, code), *texts])
@@ -152,9 +162,9 @@ def body(spec, results, fixed):
         head = [spec.get("head", ", ".join(row_axes)), *spec["cells"]]
         for row in rows:
             axes = {**fixed, **dict(zip(row_axes, row))}
-            lines.append([label(row, labels, code), *(", ".join(cell.of(results, axes) for cell in cells) for cells in made)])
-            values = [cells[0].values(results, axes) for cells in made]
-            figures.append([cells[0].middle(those) if those else None for cells, those in zip(made, values)])
+            parts = [joined(cells, results, axes) for cells in made]
+            lines.append([label(row, labels, code), *(text for text, _ in parts)])
+            figures.append([middle for _, middle in parts])
         made = [cells[0] for cells in made]
     if name := spec.get("geometric_mean"):
         columns = [[line[at] for line in figures] for at in range(len(made))]

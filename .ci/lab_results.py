@@ -25,10 +25,9 @@ class Results:
         for file in self.folder.glob("runs/*/[0-9]*.json"):
             record = json.loads(file.read_text())
             runs[record["seed"], record["record"]["wire_hash"], record["record"]["decisions_hash"]] = record["record"]
-        self.runs, self.by_point = {}, {}
+        self.by_point = {}
         for run in manifest["runs"]:
             record = runs[run["seed"], run["wire_hash"], run["decisions_hash"]]
-            self.runs[run["point"], run["seed"]] = record
             self.by_point.setdefault(run["point"], {})[run["seed"]] = record
         self.names = axes_of(self.points)
         self.parsed = [parse(text, self.names) for text in self.points]
@@ -50,12 +49,13 @@ class Results:
         return list(dict.fromkeys(axes[axis] for axes in self.parsed if axis in axes))
 
     def where(self, **wanted):
-        """The points with these values, in order. An axis that a point does not have (a rival has no policies) is no matter."""
-        return [at for at, axes in enumerate(self.parsed) if all(axes.get(axis, value) == value for axis, value in wanted.items())]
+        """The points with these values, in order. An axis that a point does not have is no matter: a rival has no policies."""
+        has = lambda axes: all(axes.get(axis, value) == value for axis, value in wanted.items())  # noqa: E731
+        return [at for at, axes in enumerate(self.parsed) if has(axes)]
 
 
 def axes_of(points):
-    """The names of axes: what stands before " = " in a third of the points. A label may have commas and equal signs, too."""
+    """The names of axes: what stands before " = " in a third of the points. Labels may have commas and equal signs, too."""
     found = [re.findall(r"(?:^|, )([\w.-]+(?: [\w.-]+)?) = ", text) for text in points]
     counts = Counter(name for names in found for name in dict.fromkeys(names))
     return [name for name, count in counts.items() if count * 3 >= len(points)]
@@ -90,7 +90,7 @@ def quantile(values, share):
 
 @lru_cache(None)
 def ranks(count, share):
-    """The ranks between which a quantile lies with 95 %: at most 2.5 % beyond either. None where there are too few values."""
+    """The ranks between which a quantile lies with 95 %: at most 2.5 % beyond either; None with too few values."""
     chance = [comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
     low, below = -1, 0.0
     while below + chance[low + 1] <= 0.025:
