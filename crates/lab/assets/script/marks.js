@@ -98,6 +98,11 @@ const bulk = (lines, from, to) => {
   return { smallest, largest, most: total > 0 && limit > 0 && largest > 3 * limit ? limit : largest };
 };
 
+// The value of a peak stands to the right of its arrow, and to the left of it where the plot ends.
+const PEAK_WIDTH = 65, ARROW_WIDTH = 5;
+const isAtEnd = (x, view) => x > view.left + view.width - PEAK_WIDTH;
+const peakSpan = (x, view) => isAtEnd(x, view) ? [x - PEAK_WIDTH, x + ARROW_WIDTH] : [x - ARROW_WIDTH, x + PEAK_WIDTH];
+
 // What a range leaves out at the top: the largest value of each stretch, of which those are kept that have room.
 const cuts = (lines, from, to, limit, view) => {
   const found = [];
@@ -114,8 +119,8 @@ const cuts = (lines, from, to, limit, view) => {
   found.sort((a, b) => b.v - a.v);
   const kept = [];
   for (const peak of found) {
-    const x = view.x(peak.t);
-    if (kept.length < 8 && kept.every((other) => Math.abs(other.x - x) > 70)) kept.push({ ...peak, x });
+    const x = view.x(peak.t), [left, right] = peakSpan(x, view);
+    if (kept.length < 8 && kept.every(({ span }) => right < span[0] || span[1] < left)) kept.push({ ...peak, x, span: [left, right] });
   }
   return { kept, total: found.length };
 };

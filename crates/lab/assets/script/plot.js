@@ -130,8 +130,8 @@ class TimePlot {
     const { kept } = this.model.cuts(view.from, view.to, this.range.max, view, this.hidden);
     return kept.map((peak) => {
       const text = withUnit(peak.v, this.model.unit);
-      const atEnd = peak.x > view.left + view.width - 60;
-      return { x: peak.x, y: view.top, stroke: peak.stroke(), text, anchor: atEnd ? "end" : "start", textX: peak.x + (atEnd ? -7 : 7) };
+      const [anchor, away] = isAtEnd(peak.x, view) ? ["end", -7] : ["start", 7];
+      return { x: peak.x, y: view.top, stroke: peak.stroke(), text, anchor, textX: peak.x + away };
     });
   }
 
