@@ -88,19 +88,30 @@ def quantile(values, share):
     return ordered[low] + (at - low) * (ordered[high] - ordered[low])
 
 
+MISSES = 0.05  # of a 95 % interval
+
+
+def rank(count, share, misses):
+    """How many of the smallest values lie below a quantile so surely that it is false with at most `misses`."""
+    below = 0.0
+    for k in range(count):
+        below += comb(count, k) * share**k * (1 - share) ** (count - k)
+        if below > misses:
+            return k
+    return count
+
+
 @lru_cache(None)
 def ranks(count, share):
-    """The ranks between which a quantile lies with 95 %: at most 2.5 % beyond either; None with too few values."""
-    chance = [comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
-    low, below = -1, 0.0
-    while below + chance[low + 1] <= 0.025:
-        low += 1
-        below += chance[low]
-    high, above = count + 1, 0.0
-    while above + chance[high - 1] <= 0.025:
-        high -= 1
-        above += chance[high]
-    return (low, high - 1) if low >= 0 and high <= count else None
+    """The places between which a quantile lies with 95 %, as the lab counts them: at most 2.5 % beyond either end, and
+    where no value lies beyond an end so surely, the last one is the end and the other has what is left of the 5 %;
+    None with too few values."""
+    below, above = rank(count, share, MISSES / 2), rank(count, 1 - share, MISSES / 2)
+    if share > 0.5 and above == 0 and share**count < MISSES:
+        below, above = rank(count, share, MISSES - share**count), 1
+    elif share < 0.5 and below == 0 and (1 - share) ** count < MISSES:
+        below, above = 1, rank(count, 1 - share, MISSES - (1 - share) ** count)
+    return (below - 1, count - above) if below > 0 and above > 0 else None
 
 
 def interval(values, share=0.5):

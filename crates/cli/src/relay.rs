@@ -22,7 +22,7 @@ Everything that the lab's paths do happens here too, by the same code: rate, del
 
 Examples:
   thalweg relay 4500=localhost:4433 --preset satellite
-  thalweg relay '[::1]:4500=[::1]:4433' scenarios/tour.toml --path wifi --json
+  thalweg relay '[::1]:4500=[::1]:4433' scenarios/changes/migration.toml --path wifi --json
   thalweg relay 4500=localhost:4433 path.toml --for 30s --strict")]
 pub struct RelayArgs {
     /// Where to listen, an address or a port of 127.0.0.1, and where to send on

@@ -137,7 +137,7 @@ fn a_long_thin_path_takes_as_long_as_in_the_lab() {
         down_mbps: 10,
         up_mbps: 2,
         one_way: Duration::from_millis(300),
-        size: 5_000_000,
+        size: 2_000_000,
         policies: "start=peak-bandwidth, ack-rate=phased",
     });
 }
@@ -159,7 +159,7 @@ fn a_short_path_takes_as_long_as_in_the_lab() {
         down_mbps: 50,
         up_mbps: 10,
         one_way: Duration::from_millis(25),
-        size: 15_000_000,
+        size: 8_000_000,
         policies: "start=search, ack-rate=phased",
     });
 }

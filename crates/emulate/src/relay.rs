@@ -138,7 +138,7 @@ impl Relay {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// What it has done so far.
+    /// What it has done so far. A datagram may reach its receiver a moment before it is counted.
     pub fn counts(&self) -> RelayCounts {
         RelayCounts {
             forwarded: self.shared.forwarded.load(Ordering::Relaxed),

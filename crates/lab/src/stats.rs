@@ -11,7 +11,7 @@ use thalweg_units::math;
 
 use crate::metric::Unit;
 
-pub use interval::{FEWEST_FOR_MEAN, FEWEST_FOR_MEDIAN, Interval, Missing, distinct};
+pub use interval::{FEWEST_FOR_MEAN, FEWEST_FOR_MEDIAN, Interval, Missing, distinct, fewest_for_quantile};
 pub use ratio::{RatioOf, ratio_of};
 
 /// Which number sums up many.

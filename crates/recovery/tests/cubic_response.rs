@@ -1,6 +1,5 @@
 //! CUBIC's response function (RFC 9438 section 5.1): the mean window under a loss at every 1/p-th packet, on a pipe
 //! that does nothing else: one round-trip time, no queue, no other loss.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 

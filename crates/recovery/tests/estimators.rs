@@ -1,10 +1,7 @@
 //! The round-trip estimators on whole paths: what each of the three consumers does differently.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::world::{Link, World};
-use common::{Stage, at, ms, of_rfc9002, rfc9002};
+use crate::common::world::{Link, World};
+use crate::common::{Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::State;
 use thalweg_recovery::{Config, SpaceId};
 use thalweg_units::Duration;

@@ -1,14 +1,11 @@
 //! Whatever happens to packets and ACKs, some things always hold.
 //!
 //! A random network delivers, reorders, drops and duplicates; a model beside [`Recovery`] keeps the truth.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use common::{SIZE, Stage, at};
+use crate::common::{SIZE, Stage, at};
 use proptest::prelude::*;
 use thalweg_recovery::{
     AckFrame, Budget, Config, EcnCounts, NewPath, PathId, Policies, ProbePolicy, Recovery, SpaceId, Timeout,

@@ -22,14 +22,11 @@
 //! | N17 | packets that only acknowledge at a full window | here |
 //! | N18 | probes at a full window | here |
 //! | N19 | which thresholds a reordering path wants | here |
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::world::{Link, World};
-use common::{SIZE, Stage, at, ms, rfc9002};
+use crate::common::world::{Link, World};
+use crate::common::{SIZE, Stage, at, ms, rfc9002};
 use thalweg_recovery::trace::{Event, State};
 use thalweg_recovery::{
     AckEvent, Allowance, Budget, Change, Config, Congestion, Controller, ControllerFactory, LossTrigger, NewPath,

@@ -1,5 +1,4 @@
 //! The textual form of policies, and the errors of wrong ones.
-#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use proptest::sample::select;

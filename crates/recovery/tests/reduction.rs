@@ -1,12 +1,9 @@
 //! The reductions in QUIC: the published traces with packet numbers, congestion marks, timers, undo, and whole paths.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::world::{Link, World};
-use common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
+use crate::common::world::{Link, World};
+use crate::common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::State;
 use thalweg_recovery::{Budget, Config};
 use thalweg_units::Duration;

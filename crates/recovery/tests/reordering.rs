@@ -1,10 +1,7 @@
 //! The reordering policies on whole paths and on single ACKs: what each of them changes.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::world::{Link, World};
-use common::{Stage, at, ms};
+use crate::common::world::{Link, World};
+use crate::common::{Stage, at, ms};
 use proptest::prelude::*;
 use thalweg_recovery::LossTrigger;
 use thalweg_units::Duration;

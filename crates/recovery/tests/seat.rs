@@ -1,6 +1,5 @@
 //! The events that a controller from outside receives: losses packet by packet, marks, receive times, delivery,
 //! restarts, a saved path.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 

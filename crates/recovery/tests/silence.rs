@@ -1,11 +1,8 @@
 //! Silence on whole paths: outages that lose everything, suspensions that hold everything, and how soon the sender is
 //! back.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::world::{Link, World};
-use common::{Stage, at, ms};
+use crate::common::world::{Link, World};
+use crate::common::{Stage, at, ms};
 use thalweg_recovery::{SpaceId, Timeout};
 use thalweg_units::{Duration, Instant};
 

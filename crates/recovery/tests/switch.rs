@@ -1,12 +1,9 @@
 //! Other policies and another rate limit on a path that is in use.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::world::{Link, World};
-use common::{SIZE, Stage, at, ms, of_rfc9002};
+use crate::common::world::{Link, World};
+use crate::common::{SIZE, Stage, at, ms, of_rfc9002};
 use thalweg_recovery::{
     AckEvent, Allowance, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathContext,
     PathView, Policies, Recovery, SwitchError, UndoPolicy,

@@ -118,6 +118,21 @@ fn quantile_interval(sorted: &[f64], share: f64) -> Result<Interval, Missing> {
     Ok(Interval { low, high })
 }
 
+/// The fewest values that bound a quantile from both sides; none for a share of 0 or 1, which no number bounds, and
+/// for one so near to them that more than a million would be needed.
+pub fn fewest_for_quantile(share: f64) -> Option<usize> {
+    let is_bounded = |count: &usize| {
+        let (below, above) = ends(*count, share);
+        below > 0 && above > 0
+    };
+    // The more values, the more ends are closed.
+    let mut most = FEWEST;
+    while !is_bounded(&most) {
+        most = Some(2 * most).filter(|&next| next <= 1_000_000 && share > 0.0 && share < 1.0)?;
+    }
+    (most / 2..=most).find(is_bounded)
+}
+
 /// Ranks of the ends, the lower one counted from the smallest, the upper one from the largest value; 0 is an open end.
 fn ends(count: usize, share: f64) -> (usize, usize) {
     let (below, above) = (rank(count, share, MISSES / 2.0), rank(count, 1.0 - share, MISSES / 2.0));

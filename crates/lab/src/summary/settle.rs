@@ -1,7 +1,7 @@
 //! The number of seeds that would settle a verdict: an estimate from how far the interval reaches beyond the bound.
 
 use crate::scenario::Expectation;
-use crate::stats::{Estimate, FEWEST_FOR_MEAN, FEWEST_FOR_MEDIAN, Interval, Missing, Statistic};
+use crate::stats::{Estimate, FEWEST_FOR_MEAN, Interval, Missing, Statistic, fewest_for_quantile};
 
 /// More seeds than this settle nothing that anybody would wait for: the value is at its bound.
 const MOST: f64 = 100_000.0;
@@ -12,14 +12,14 @@ const MOST: f64 = 100_000.0;
 pub(super) fn seeds(expectation: &Expectation, found: &Estimate) -> Option<u64> {
     let interval = match (found.interval, found.missing) {
         (Some(interval), _) => interval,
-        (None, Some(Missing::Few(_))) => return Some(fewest(expectation.statistic)),
+        (None, Some(Missing::Few(_))) => return fewest(expectation.statistic),
         (None, _) => return None,
     };
     let bounds = [expectation.at_least.map(|least| (least, false)), expectation.at_most.map(|most| (most, true))];
     let wanted = bounds.into_iter().flatten().filter_map(|(bound, is_most)| {
         let reach = beyond(interval, found.value, bound, is_most)?;
         if reach.is_infinite() {
-            return Some(fewest(expectation.statistic) as f64);
+            return fewest(expectation.statistic).map(|count| count as f64);
         }
         let gap = (found.value - bound).abs();
         Some(found.runs as f64 * (reach / gap) * (reach / gap))
@@ -39,19 +39,11 @@ fn beyond(Interval { low, high }: Interval, value: f64, bound: f64, is_most: boo
     }
 }
 
-/// The fewest runs that bound a statistic from both sides.
-fn fewest(statistic: Statistic) -> u64 {
+/// The fewest runs that bound a statistic from both sides; none where no number does.
+fn fewest(statistic: Statistic) -> Option<u64> {
     match statistic {
-        // All of so many values lie on one side with less than 2.5 %.
-        Statistic::Quantile(share) if share > 0.0 && share < 1.0 => {
-            let (larger, mut all, mut count) = (share.max(1.0 - share), 1.0, 0);
-            while all > 0.025 {
-                all *= larger;
-                count += 1;
-            }
-            count.max(FEWEST_FOR_MEDIAN as u64)
-        }
-        _ => FEWEST_FOR_MEAN as u64,
+        Statistic::Quantile(share) => fewest_for_quantile(share).map(|count| count as u64),
+        _ => Some(FEWEST_FOR_MEAN as u64),
     }
 }
 
@@ -72,8 +64,8 @@ mod tests {
     #[test]
     fn the_fewest_of_a_quantile_are_those_that_bound_both_of_its_ends() {
         let of = |share| fewest(Statistic::Quantile(share));
-        assert_eq!((of(0.5), of(0.9), of(0.95)), (6, 36, 72));
-        assert_eq!(fewest(Statistic::Mean), 10);
+        assert_eq!([0.5, 0.9, 0.95, 0.99, 0.05].map(of), [6, 29, 59, 299, 59].map(Some));
+        assert_eq!((of(1.0), fewest(Statistic::Mean)), (None, Some(10)));
     }
 
     #[test]

@@ -278,6 +278,7 @@ struct Measured {
 
 /// Fewer pairs say nothing about a difference.
 const FEWEST_PAIRS: usize = 3;
+const FEW_PAIRS: &str = "3 pairs are the fewest that say anything";
 
 /// What the expectation is about, at a point and, if it compares, at another.
 fn measure(
@@ -323,7 +324,7 @@ fn measure(
     let doubt = doubt_of_base(runs, (base, subject), metric, &by_seed).or_else(|| match found.runs {
         n if n < pairs.len() && zeros > 0 => Some(format!("what it is compared with is 0 on {}", seeds(zeros))),
         n if n < pairs.len() => Some(format!("{} runs have no value", pairs.len() - n)),
-        n if n < FEWEST_PAIRS => Some(format!("{FEWEST_PAIRS} pairs are the fewest that say anything")),
+        n if n < FEWEST_PAIRS => Some(FEW_PAIRS.to_owned()),
         _ => None,
     });
     Measured { found, on, doubt, is_repeated }
@@ -388,6 +389,8 @@ pub(super) fn judge(
     let Estimate { value, interval, missing, .. } = found;
     let unit = expectation.unit();
     let outcome = match value.is_nan() || doubt.is_some() {
+        // More seeds would tell.
+        true if !value.is_nan() && doubt.as_deref() == Some(FEW_PAIRS) => Outcome::CannotTell,
         true => Outcome::Unknown,
         false if expectation.known => outcome(expectation, &found).of_known(),
         false => outcome(expectation, &found),

@@ -1,7 +1,5 @@
 //! The rules of RFC 9000, RFC 9002 and RFC 9438, seen from outside: what a transport can observe of them.
-#![allow(clippy::unwrap_used)]
-#[path = "../common/mod.rs"]
-mod common;
+
 mod congestion;
 mod congestion_marks;
 mod loss;
@@ -12,7 +10,7 @@ mod spurious_loss;
 mod tracing;
 mod unused_window;
 
-use common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
+use crate::common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::{EcnState, Event, StartExit, State};
 use thalweg_recovery::{
     AckFrame, AckOfUnsent, Budget, Config, Ecn, EcnCounts, LossTrigger, NewPath, Policies, Recovery, Sent, SpaceId,
