@@ -1,0 +1,112 @@
+"""The wire's side of a row: runs behind `thalweg emulate`, and what is read from them."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from . import capture, figures, lab, quic
+
+ENDS = Path(__file__).resolve().parent.parent / "tcp.py"
+INFINITE = 0x7FFFFFFF  # the threshold of a flow whose slow start has not ended
+REDUCED = {"reno": 0.5, "cubic": 717 / 1024}  # what a loss leaves of the window
+PORT = 5001
+
+
+def plan(row, folder, seed, program):
+    rng = random.Random(seed)
+    flows = []
+    for number, flow in enumerate(row.flows):
+        # Flows of the lab begin within a round trip of each other.
+        offset = rng.uniform(0, row.rtt) if len(row.flows) > 1 else 0.0
+        one = {"name": flow.name, "stack": flow.stack, "size": flow.size, "congestion": flow.controller,
+               "port": PORT + number, "offset": offset}
+        if flow.stack == "quic":
+            one |= quic.commands(program, flow, folder, PORT + number)
+        flows.append(one)
+    # Flows are numbered as they appear, which is the lab's order by their places in the file where chance is shared.
+    settle = 1.0 if any(flow.stack == "quic" for flow in row.flows) else 0.1
+    return {"flows": sorted(flows, key=lambda one: one["offset"]), "seconds": row.seconds, "ecn": row.ecn,
+            "folder": str(folder), "settle": settle, "linger": row.rtt + 0.3}
+
+
+def run(program, row, folder, seed):
+    """One run: what was measured, and what the emulator says of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.is_file():
+            old.unlink()
+    (folder / "plan.json").write_text(json.dumps(plan(row, folder, seed, program)))
+    (folder / "path.toml").write_text(f"[path.link]\n{row.path}")
+    ends = f"{sys.executable} -I -S {ENDS}"
+    command = [program, "emulate", folder / "path.toml", "--path", "link", "--seed", str(seed), "--realtime", "--quiet",
+               "--json", folder / "report.json", "--server", f"{ends} serve {folder / 'plan.json'}"]
+    if row.capture:
+        command += ["--pcapng", folder / "packets.pcapng"]
+    command += ["--", *ends.split(), "fetch", folder / "plan.json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return None, {"valid": False, "invalid_because": ["the run took longer than 120 s"]}
+    if not (folder / "report.json").exists() or done.returncode:
+        return None, {"valid": False, "invalid_because": [f"status {done.returncode}: {done.stderr.strip()[-500:]}"]}
+    report = json.loads((folder / "report.json").read_text())
+    try:
+        return measured(row, folder, report), report
+    except (OSError, KeyError, ValueError, IndexError) as error:
+        return None, {**report, "valid": False, "invalid_because": [f"nothing to read: {error!r}"]}
+
+
+def measured(row, folder, report):
+    noted = json.loads((folder / "client.json").read_text())
+    found = {}
+    for flow in row.flows:
+        one = noted[flow.name]
+        mine = found[flow.name] = {"bytes": one["bytes"]}
+        if flow.size is None:
+            mine["goodput"] = one["bytes"] * 8 / one["seconds"]
+        elif one["bytes"] >= flow.size:
+            mine["completion"] = one["seconds"]
+            mine["goodput"] = one["bytes"] * 8 / one["seconds"]
+        if flow.stack == "tcp":
+            mine |= of_tcp(flow, samples(folder, flow.name))
+        else:
+            mine |= quic.measured(folder, flow)
+    down = report["down"]
+    found["link"] = {"dropped": sum(down["dropped"].values()), "marked": down["marked"]}
+    if row.capture:
+        waits = capture.sojourns(folder / "packets.pcapng", row.rtt / 2)
+        found["link"]["sojourn_p95"] = figures.quantile(waits, 0.95)
+        (folder / "packets.pcapng").unlink()
+    lab.shares(row, found)
+    return found
+
+
+def samples(folder, name):
+    """TCP_INFO of a flow: a dictionary per look."""
+    noted = json.loads((folder / f"{name}.info").read_text())
+    return [dict(zip(noted["names"], one)) for one in noted["samples"]]
+
+
+def of_tcp(flow, looks):
+    last = next(look for look in reversed(looks) if look["rtt_us"])
+    # Until everything was acknowledged: what comes then is silence.
+    done = next((at for at, look in enumerate(looks) if flow.size is not None and look["acked"] > flow.size), None)
+    active = looks[:done] if done else looks
+    rtts = [look["rtt_us"] / 1e6 for look in active if look["rtt_us"]]
+    found = {"rtt": sum(rtts) / len(rtts), "retransmissions": last["total_retrans"],
+             "min_rtt": last["min_rtt_us"] / 1e6, "timeouts": None,
+             "rwnd_limited": last["rwnd_limited_us"] / 1e6, "sndbuf_limited": last["sndbuf_limited_us"] / 1e6,
+             "start_window": end_of_start(flow.controller, looks)}
+    return found
+
+
+def end_of_start(controller, looks):
+    """Segments in the window when slow start first ended: the threshold that HyStart sets is the window, the one that
+    a loss sets is a share of it."""
+    for look in looks:
+        if look["ssthresh"] < INFINITE:
+            lossless = look["total_retrans"] == 0 and look["lost"] == 0 and look["ca_state"] < 2
+            return look["ssthresh"] if lossless else look["ssthresh"] / REDUCED[controller]
+    return None
