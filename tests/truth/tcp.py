@@ -19,9 +19,11 @@ import time
 
 STEP = 0.01  # seconds between two looks at TCP_INFO
 CHUNK = bytes(1 << 18)
-# Beyond what any row needs: neither the receive window nor the send buffer may be what limits a flow.
+# Neither the receive window nor the send buffer may be what limits a flow. The receive buffer begins as Linux has it
+# and grows as far as any row needs: a receiver whose window has room to grow acknowledges every segment, which one with
+# a large buffer from the start does for as long as a row lasts (tcp_grow_window).
 SETTINGS = {
-    "tcp_rmem": "4096 33554432 134217728",
+    "tcp_rmem": "4096 131072 134217728",
     "tcp_wmem": "4096 4194304 134217728",
     # A flow must not begin with the threshold that another of the same run has left.
     "tcp_no_metrics_save": "1",
