@@ -48,3 +48,30 @@ def bound(check):
     if check.kind == "count":
         return f"× {check.tolerance:g}–{1 / check.tolerance:.2f} or ± {check.least:g}"
     return f"± {check.tolerance * 100:g} %"
+
+
+# What each run of the wire is looked up by in the lab's own range: metric, by how much the range is widened.
+RANGES = (("completion", 0.01), ("packets_lost", 0), ("packets_spurious", 0), ("ptos", 0))
+ENOUGH = 0.85  # of all runs
+
+
+def inside(lab, wire, metric, widened):
+    """How many runs lie between the lab's 5th and 95th percentile, and of how many."""
+    found = [run[flow][metric] for run in lab.values() for flow in run if metric in run[flow]]
+    if not found:
+        return 0, 0
+    low, high = figures.quantile(found, 0.05) * (1 - widened), figures.quantile(found, 0.95) * (1 + widened)
+    values = [run[flow][metric] for run in wire for flow in run if metric in run[flow]]
+    return sum(low <= value <= high for value in values), len(values)
+
+
+def ranges(measured):
+    """Over all rows that ask for it: metric, runs inside, runs."""
+    found = []
+    for metric, widened in RANGES:
+        pairs = [inside(one.lab, [run["figures"] for run in one.kept["runs"]], metric, widened)
+                 for one in measured if one.row.ranges and one.is_measured()]
+        within, count = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+        if count:
+            found.append({"metric": metric, "inside": within, "runs": count, "holds": within >= ENOUGH * count})
+    return found

@@ -6,15 +6,19 @@ from pathlib import Path
 
 from . import figures
 
-NAMES = {"reno": "new-reno"}  # where the kernel has another name
+# Where the kernel has another name. HyStart is part of its cubic, and reno has none.
+POLICIES = {"reno": 'controller = "new-reno", start = "standard"'}
 
 
-def flow_text(flow):
+def flow_text(flow, start):
     lines = ["[[flow]]", f'name = "{flow.name}"', 'path = "link"']
+    if start:
+        lines += [f'start = "{start:g} s"', "phase = false"]
     if flow.stack == "tcp":
         lines.append('stack = "tcp"')
     if flow.controller != "shipped":
-        lines.append(f'policies = {{ controller = "{NAMES.get(flow.controller, flow.controller)}" }}')
+        policies = POLICIES.get(flow.controller, f'controller = "{flow.controller}"')
+        lines.append(f"policies = {{ {policies} }}")
     size = f"{flow.size} B" if flow.size is not None else "endless"
     lines.append(f'transfer = {{ download = "{size}" }}')
     return lines
@@ -22,7 +26,8 @@ def flow_text(flow):
 
 def scenario(row):
     lines = [f'title = "{row.name}"', 'question = "What does the wire do?"',
-             f"seeds = {row.lab_runs or row.runs}", 'crypto = "null"', 'record = "all"']
+             f"seeds = {row.lab_runs or row.runs}", 'crypto = "null"',
+             f'record = "{"all" if any(flow.stack == "tcp" for flow in row.flows) else "none"}"']
     if row.seconds:
         # Flows begin at once, so that both have the same time.
         lines += [f'time_limit = "{row.seconds:g} s"']
@@ -32,7 +37,7 @@ def scenario(row):
         lines.append("host_delay = false")
     lines += ["", "[path.link]", row.path.rstrip()]
     for flow in row.flows:
-        lines += ["", *flow_text(flow)]
+        lines += ["", *flow_text(flow, row.start)]
         if flow.stack == "tcp":
             lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
     return "\n".join(lines) + "\n"
@@ -57,7 +62,8 @@ def run(program, row, folder, threads):
 
 def measured(row, out, key, seed):
     record = json.loads((out / "runs" / key / f"{seed}.json").read_text())["record"]
-    recording = json.loads((out / "recordings" / key / f"{seed}.json").read_text())
+    file = out / "recordings" / key / f"{seed}.json"
+    recording = json.loads(file.read_text()) if file.exists() else {"series": []}
     found = {}
     for flow, part in zip(row.flows, record["flows"]):
         values = {name: numbers[0] for name, numbers in part["values"].items()}

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+import re
+from dataclasses import asdict, dataclass
 
 MSS = 1448  # bytes of data in 1,500, with timestamps
 
@@ -44,13 +45,19 @@ class Row:
     capture: bool = False  # whether packets are captured, for their time in the queue
     ranges: bool = False  # whether each run has to lie in the lab's own range
     quick: bool = False
-    note: str = ""
-    needs: tuple[str, ...] = field(default=())
+    start: float = 0  # seconds on the path's clock until the flows begin, where something happens at a certain time
+    silent_mtu: bool = False  # too large packets are dropped without a message, as in the lab
+
+    @property
+    def rate(self):
+        """Mbps of the direction of the data."""
+        return float(re.search(r'down = \{ rate = "([\d.]+) Mbps"', self.path)[1])
 
     def fingerprint(self):
         """Results of another row of this name are not results of this one."""
         kept = {name: value for name, value in asdict(self).items()
-                if name in ("path", "flows", "seconds", "ecn", "capture", "rtt")}
+                if name in ("path", "flows", "seconds", "ecn", "capture", "rtt", "start", "silent_mtu")
+                and (value or name not in ("start", "silent_mtu"))}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -31,14 +31,47 @@ def table_1():
               (Check("cubic", "share", 0.05, "points"),), runs=CHANCE, seconds=20, lab_runs=20, host_delay=True)
 
 
+SQUARE = [(rate, rtt) for rate in (2, 10, 20, 50) for rtt in (20, 40, 100, 300)]
+START = 1.2  # seconds: by then both ends of the wire have begun as well
+
+
+def troubles():
+    """What goes wrong on a path of 20 Mbps and 40 ms: name, what the direction of the data and the path have, whether
+    chance decides, and further keys of the row."""
+    yield "reordering 3 %", 'reorder = { share = "3 %", by = "5 ms" }', "", True, {}
+    yield ("six suspensions", "", 'suspend = { at = "2 s", every = "1.5 s", for = "200 ms", times = 6 }', False,
+           {"start": START})
+    yield "outage of 2 s", "", 'outage = { at = "4 s", for = "2 s" }', False, {"start": START}
+    yield "bursts of loss", "loss = { burst = { enter = 0.001, leave = 0.2 } }", "", True, {}
+    yield "jitter", 'jitter = "5 ms"', "", True, {}
+    yield "MTU drops", 'changes = [{ at = "3 s", mtu = "1394 B" }]', "", False, {"start": START, "silent_mtu": True}
+
+
 def table_2():
     """QUIC of `thalweg serve` and `thalweg get`."""
-    paths = [(20, 40, "", {}), (10, 100, "", {}), (50, 40, "", {}), (2, 300, "", {})]
-    for controller in ("shipped", "cubic"):
-        for rate, rtt, _, _ in paths:
-            flow = Flow("a", "quic", controller, ten_seconds(rate))
-            yield Row("2", f"{controller}, {rate} Mbps, {rtt} ms", path(rate, rtt), rtt / 1e3, (flow,),
-                      (Check("a", "completion", 0.003),), lab_runs=100, ranges=True)
+
+    def row(controller, rate, rtt, name="", queue="1 BDP", down="", both="", chance=False, **more):
+        flow = Flow("a", "quic", controller, ten_seconds(rate))
+        text = path(rate, rtt, queue, down) + (both + "\n" if both else "")
+        quick = (controller, rate, rtt, name) == ("shipped", 20, 40, "")
+        return Row("2", f"{controller}, {rate} Mbps, {rtt} ms{name}", text, rtt / 1e3, (flow,),
+                   (Check("a", "completion", 0.05 if chance else 0.003),), runs=CHANCE if chance else 3, lab_runs=100,
+                   ranges=True, quick=quick, **more)
+
+    for rate, rtt in SQUARE:
+        yield row("shipped", rate, rtt)
+    for queue in ("0.25", "4"):
+        yield row("shipped", 20, 40, f", queue {queue} BDP", f"{round(100_000 * float(queue))} B")
+    for loss in ("0.1 %", "1 %"):
+        yield row("shipped", 20, 40, f", loss {loss}", down=f'loss = "{loss}"', chance=True)
+    for name, down, both, chance, more in troubles():
+        yield row("shipped", 20, 40, f", {name}", down=down, both=both, chance=chance, **more)
+    for rate, rtt in ((20, 40), (10, 100), (2, 300)):
+        yield row("cubic", rate, rtt)
+    yield row("cubic", 20, 40, ", loss 1 %", down='loss = "1 %"', chance=True)
+    for name, down, both, chance, more in troubles():
+        if name in ("reordering 3 %", "outage of 2 s"):
+            yield row("cubic", 20, 40, f", {name}", down=down, both=both, chance=chance, **more)
 
 
 DISCIPLINES = {

@@ -25,8 +25,7 @@ def plan(row, folder, seed, program):
         if flow.stack == "quic":
             one |= quic.commands(program, flow, folder, PORT + number)
         flows.append(one)
-    # Flows are numbered as they appear, which is the lab's order by their places in the file where chance is shared.
-    settle = 1.0 if any(flow.stack == "quic" for flow in row.flows) else 0.1
+    settle = row.start or (1.0 if any(flow.stack == "quic" for flow in row.flows) else 0.1)
     return {"flows": sorted(flows, key=lambda one: one["offset"]), "seconds": row.seconds, "ecn": row.ecn,
             "folder": str(folder), "settle": settle, "linger": row.rtt + 0.3}
 
@@ -34,7 +33,7 @@ def plan(row, folder, seed, program):
 def run(program, row, folder, seed):
     """One run: what was measured, and what the emulator says of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
+    for old in [*folder.glob("qlog/*"), *folder.iterdir()]:
         if old.is_file():
             old.unlink()
     (folder / "plan.json").write_text(json.dumps(plan(row, folder, seed, program)))
@@ -42,6 +41,8 @@ def run(program, row, folder, seed):
     ends = f"{sys.executable} -I -S {ENDS}"
     command = [program, "emulate", folder / "path.toml", "--path", "link", "--seed", str(seed), "--realtime", "--quiet",
                "--json", folder / "report.json", "--server", f"{ends} serve {folder / 'plan.json'}"]
+    if row.silent_mtu:
+        command.append("--no-icmp")
     if row.capture:
         command += ["--pcapng", folder / "packets.pcapng"]
     command += ["--", *ends.split(), "fetch", folder / "plan.json"]
@@ -53,12 +54,12 @@ def run(program, row, folder, seed):
         return None, {"valid": False, "invalid_because": [f"status {done.returncode}: {done.stderr.strip()[-500:]}"]}
     report = json.loads((folder / "report.json").read_text())
     try:
-        return measured(row, folder, report), report
-    except (OSError, KeyError, ValueError, IndexError) as error:
+        return measured(program, row, folder, report), report
+    except (OSError, KeyError, ValueError, IndexError, StopIteration, subprocess.CalledProcessError) as error:
         return None, {**report, "valid": False, "invalid_because": [f"nothing to read: {error!r}"]}
 
 
-def measured(row, folder, report):
+def measured(program, row, folder, report):
     noted = json.loads((folder / "client.json").read_text())
     found = {}
     for flow in row.flows:
@@ -72,7 +73,7 @@ def measured(row, folder, report):
         if flow.stack == "tcp":
             mine |= of_tcp(flow, samples(folder, flow.name))
         else:
-            mine |= quic.measured(folder, flow)
+            mine |= quic.measured(program, folder, flow)
     down = report["down"]
     found["link"] = {"dropped": sum(down["dropped"].values()), "marked": down["marked"]}
     if row.capture:
