@@ -50,6 +50,9 @@ def run(program, row, folder, seed):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         return None, {"valid": False, "invalid_because": ["the run took longer than 120 s"]}
+    if done.returncode in (125, 126, 127):
+        # Nothing was emulated, which is no run to throw away.
+        raise RuntimeError(f"thalweg emulate ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     if not (folder / "report.json").exists() or done.returncode:
         return None, {"valid": False, "invalid_because": [f"status {done.returncode}: {done.stderr.strip()[-500:]}"]}
     report = json.loads((folder / "report.json").read_text())
