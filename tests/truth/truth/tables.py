@@ -106,7 +106,8 @@ def table_5():
     for rate, rtt in ((20, 50), (20, 100), (10, 60)):
         for queue in ("2 ms", "3 ms", "6 ms", "4 packets", "8 packets"):
             if queue in SHORT:
-                limit = f"{round(rate * 1e6 / 8 * SHORT[queue] / 1e3)} B"
+                # At least two packets, as a queue in time has.
+                limit = f"{max(3000, round(rate * 1e6 / 8 * SHORT[queue] / 1e3))} B"
             else:
                 limit = queue
             tcp = Flow("tcp", "tcp", "cubic", None)
