@@ -4,8 +4,9 @@ import json
 import subprocess
 
 
-def commands(program, flow, folder, port):
-    site = folder.parent / "site"
+def commands(program, flow, scratch, folder, port):
+    """What the server's end and the client's end run; traces go to `scratch`, the file lies beside the row's runs."""
+    site = folder / "site"
     site.mkdir(exist_ok=True)
     file = site / "file"
     size = flow.size if flow.size is not None else 1 << 30
@@ -14,7 +15,7 @@ def commands(program, flow, folder, port):
             out.truncate(size)
     policies = [] if flow.controller == "shipped" else ["--policies", f"controller={flow.controller}"]
     # A trace of a flow without an end is of no use, and costs time at real-time priority.
-    traces = [] if flow.size is None else ["--qlog", folder / "qlog"]
+    traces = [] if flow.size is None else ["--qlog", scratch / "qlog"]
     server = [program, "serve", site, "--listen", f"[::]:{port}", "--no-tcp", "--workers", "1", *traces, *policies]
     # IPv4, because the lab counts its headers.
     client = [program, "get", "-q", "-k", "--quic-only", "--no-tickets", "--retries", "0", *traces, *policies,
@@ -37,6 +38,4 @@ def measured(program, folder, flow):
             found["packets_spurious"] = trace["loss"]["spurious"]
             found["min_rtt"] = trace["rtt"]["min_ms"] / 1e3
             found["rtt"] = trace["rtt"]["median_ms"] / 1e3
-    for file in files:
-        file.unlink()
     return found

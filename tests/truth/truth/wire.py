@@ -2,8 +2,10 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from . import capture, figures, lab, quic
@@ -14,7 +16,7 @@ REDUCED = {"reno": 0.5, "cubic": 717 / 1024}  # what a loss leaves of the window
 PORT = 5001
 
 
-def plan(row, folder, seed, program):
+def plan(row, scratch, folder, seed, program):
     rng = random.Random(seed)
     flows = []
     for number, flow in enumerate(row.flows):
@@ -23,29 +25,40 @@ def plan(row, folder, seed, program):
         one = {"name": flow.name, "stack": flow.stack, "size": flow.size, "congestion": flow.controller,
                "port": PORT + number, "offset": offset}
         if flow.stack == "quic":
-            one |= quic.commands(program, flow, folder, PORT + number)
+            one |= quic.commands(program, flow, scratch, folder, PORT + number)
         flows.append(one)
     settle = row.start or (1.0 if any(flow.stack == "quic" for flow in row.flows) else 0.1)
     return {"flows": sorted(flows, key=lambda one: one["offset"]), "seconds": row.seconds, "ecn": row.ecn,
-            "folder": str(folder), "settle": settle, "linger": row.rtt + 0.3}
+            "folder": str(scratch), "settle": settle, "linger": row.rtt + 0.3}
 
 
 def run(program, row, folder, seed):
     """One run: what was measured, and what the emulator says of it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in [*folder.glob("qlog/*"), *folder.iterdir()]:
-        if old.is_file():
-            old.unlink()
-    (folder / "plan.json").write_text(json.dumps(plan(row, folder, seed, program)))
-    (folder / "path.toml").write_text(f"[path.link]\n{row.path}")
+    # In memory, where there is a file system in it: whoever writes to a disk waits for it now and then.
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="truth-", dir=memory if memory.is_dir() else None) as scratch:
+        scratch = Path(scratch)
+        try:
+            return carried_out(program, row, scratch, folder.parent, seed)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            for file in scratch.iterdir():
+                if file.is_file() and file.suffix != ".pcapng":
+                    shutil.copy(file, folder)
+
+
+def carried_out(program, row, scratch, folder, seed):
+    (scratch / "plan.json").write_text(json.dumps(plan(row, scratch, folder, seed, program)))
+    (scratch / "path.toml").write_text(f"[path.link]\n{row.path}")
     ends = f"{sys.executable} -I -S {ENDS}"
-    command = [program, "emulate", folder / "path.toml", "--path", "link", "--seed", str(seed), "--realtime", "--quiet",
-               "--json", folder / "report.json", "--server", f"{ends} serve {folder / 'plan.json'}"]
+    command = [program, "emulate", scratch / "path.toml", "--path", "link", "--seed", str(seed), "--realtime",
+               "--quiet", "--json", scratch / "report.json", "--server", f"{ends} serve {scratch / 'plan.json'}"]
     if row.silent_mtu:
         command.append("--no-icmp")
     if row.capture:
-        command += ["--pcapng", folder / "packets.pcapng"]
-    command += ["--", *ends.split(), "fetch", folder / "plan.json"]
+        command += ["--pcapng", scratch / "packets.pcapng"]
+    command += ["--", *ends.split(), "fetch", scratch / "plan.json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
@@ -53,11 +66,13 @@ def run(program, row, folder, seed):
     if done.returncode in (125, 126, 127):
         # Nothing was emulated, which is no run to throw away.
         raise RuntimeError(f"thalweg emulate ended with {done.returncode}: {done.stderr.strip()[-500:]}")
-    if not (folder / "report.json").exists() or done.returncode:
+    if not (scratch / "report.json").exists() or done.returncode:
         return None, {"valid": False, "invalid_because": [f"status {done.returncode}: {done.stderr.strip()[-500:]}"]}
-    report = json.loads((folder / "report.json").read_text())
+    report = json.loads((scratch / "report.json").read_text())
+    if not report["valid"]:
+        return None, report
     try:
-        return measured(program, row, folder, report), report
+        return measured(program, row, scratch, report), report
     except (OSError, KeyError, ValueError, IndexError, StopIteration, subprocess.CalledProcessError) as error:
         return None, {**report, "valid": False, "invalid_because": [f"nothing to read: {error!r}"]}
 
@@ -82,7 +97,6 @@ def measured(program, row, folder, report):
     if row.capture:
         waits = capture.sojourns(folder / "packets.pcapng", row.rtt / 2)
         found["link"]["sojourn_p95"] = figures.quantile(waits, 0.95)
-        (folder / "packets.pcapng").unlink()
     lab.shares(row, found)
     return found
 
