@@ -1,5 +1,7 @@
 """The tables of docs/truth.md."""
 
+import textwrap
+
 from . import figures, judge
 
 TITLES = {"completion": "completion, s", "completion_mean": "mean completion, s", "rtt": "mean RTT, ms",
@@ -81,6 +83,18 @@ def summary(found):
     if apart:
         text += f". The median distance of a figure from the lab's is {figures.median(apart) * 100:.1f} %"
     return text + "."
+
+
+def write_line(file, found):
+    """One line for readers who come first to `file`: how many rows were measured, and how far both sides are apart."""
+    text = file.read_text()
+    begin, end = "<!-- truth: tests/truth/run --write -->", "<!-- end of truth -->"
+    before, rest = text.split(begin, 1)
+    _, after = rest.split(end, 1)
+    done = [one for one in found if one.is_measured()]
+    line = (f"The lab is checked against the wire: over {len(done)} of {len(found)} rows, the median distance of a figure "
+            f"from the lab's is {figures.median(errors(found)) * 100:.1f} % ([The lab beside the wire](docs/truth.md)).")
+    file.write_text(before + begin + "\n" + "\n".join(textwrap.wrap(line, 118)) + "\n" + end + after)
 
 
 def write(file, by_table, extra):
