@@ -92,8 +92,9 @@ def write_line(file, found):
     before, rest = text.split(begin, 1)
     _, after = rest.split(end, 1)
     done = [one for one in found if one.is_measured()]
-    line = (f"The lab is checked against the wire: over {len(done)} of {len(found)} rows, the median distance of a figure "
-            f"from the lab's is {figures.median(errors(found)) * 100:.1f} % ([The lab beside the wire](docs/truth.md)).")
+    apart = figures.median(errors(found)) * 100
+    line = (f"The lab is checked against the wire: over {len(done)} of {len(found)} rows, the median distance of a "
+            f"figure from the lab's is {apart:.1f} % ([The lab beside the wire](docs/truth.md)).")
     file.write_text(before + begin + "\n" + "\n".join(textwrap.wrap(line, 118)) + "\n" + end + after)
 
 
@@ -104,6 +105,7 @@ def write(file, by_table, extra):
         begin, end = f"<!-- truth {name}: tests/truth/run {name} --write -->", f"<!-- end of truth {name} -->"
         before, rest = text.split(begin, 1)
         _, after = rest.split(end, 1)
-        parts = [summary(found), f"Tolerances: {bounds(found)}.", *extra.get(name, []), table(found)]
+        prose = [summary(found), f"Tolerances: {bounds(found)}.", *extra.get(name, [])]
+        parts = ["\n".join(textwrap.wrap(part, 120, break_on_hyphens=False)) for part in prose] + [table(found)]
         text = before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + after
     file.write_text(text)
