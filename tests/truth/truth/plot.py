@@ -2,7 +2,7 @@
 
 from math import floor, log10
 
-SIZE, LEFT, BOTTOM, TOP, RIGHT = 640, 64, 48, 16, 170
+SIZE, LEFT, BOTTOM, TOP, RIGHT = 640, 64, 48, 16, 200
 # Metric, name, unit of the axis, color. All axes are decades, so that different units share them.
 SERIES = (("completion", "completion, s", 1, "#2a7de1"), ("rtt", "mean RTT, ms", 1e3, "#d9822b"),
           ("start_window", "end of the start, segments", 1, "#1f9d55"),
