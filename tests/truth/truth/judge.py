@@ -1,0 +1,77 @@
+"""Whether a row holds: medians of valid runs on the wire beside medians of the lab."""
+
+from . import figures
+
+
+def values(runs, check):
+    found = [run.get(check.subject, {}).get(check.metric) for run in runs]
+    return [value for value in found if value is not None]
+
+
+def judge(row, lab, wire):
+    """A dictionary per check. `wire` are the figures of valid runs."""
+    found = []
+    for check in row.checks:
+        ours, theirs = values(lab.values(), check), values(wire, check)
+        one = {"subject": check.subject, "metric": check.metric}
+        if not ours and not theirs:
+            # Neither has it, such as the end of a start that never ended.
+            found.append({**one, "lab": None, "wire": None, "holds": True})
+            continue
+        if not ours or not theirs:
+            found.append({**one, "lab": ours and figures.median(ours) or None,
+                          "wire": theirs and figures.median(theirs) or None, "holds": False})
+            continue
+        a, b = figures.median(ours), figures.median(theirs)
+        spans = {"lab_range": [min(ours), max(ours)], "wire_range": [min(theirs), max(theirs)]}
+        found.append({**one, "lab": a, "wire": b, **spans, "holds": holds(check, a, b)})
+    return found
+
+
+def holds(check, lab, wire):
+    if check.kind == "points":
+        return abs(wire - lab) <= check.tolerance
+    if check.kind == "count" and abs(wire - lab) <= check.least:
+        return True
+    if not lab:
+        return lab == wire
+    ratio = wire / lab
+    if check.kind == "count":
+        return check.tolerance <= ratio <= 1 / check.tolerance
+    return abs(ratio - 1) <= check.tolerance
+
+
+def bound(check):
+    """The tolerance in words."""
+    if check.kind == "points":
+        return f"± {check.tolerance * 100:g} points"
+    if check.kind == "count":
+        return f"× {check.tolerance:g}–{1 / check.tolerance:.2f} or ± {check.least:g}"
+    return f"± {check.tolerance * 100:g} %"
+
+
+# What each run of the wire is looked up by in the lab's own range: metric, by how much the range is widened.
+RANGES = (("completion", 0.01), ("packets_lost", 0), ("packets_spurious", 0), ("ptos", 0))
+ENOUGH = 0.85  # of all runs
+
+
+def inside(lab, wire, metric, widened):
+    """How many runs lie between the lab's 5th and 95th percentile, and of how many."""
+    found = [run[flow][metric] for run in lab.values() for flow in run if metric in run[flow]]
+    if not found:
+        return 0, 0
+    low, high = figures.quantile(found, 0.05) * (1 - widened), figures.quantile(found, 0.95) * (1 + widened)
+    values = [run[flow][metric] for run in wire for flow in run if metric in run[flow]]
+    return sum(low <= value <= high for value in values), len(values)
+
+
+def ranges(measured):
+    """Over all rows that ask for it: metric, runs inside, runs."""
+    found = []
+    for metric, widened in RANGES:
+        pairs = [inside(one.lab, [run["figures"] for run in one.kept["runs"]], metric, widened)
+                 for one in measured if one.row.ranges and one.is_measured()]
+        within, count = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+        if count:
+            found.append({"metric": metric, "inside": within, "runs": count, "holds": within >= ENOUGH * count})
+    return found

@@ -1,0 +1,111 @@
+"""The lab's side of a row: a scenario, its runs, and what is read from them."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from . import figures
+
+# Where the kernel has another name. HyStart is part of its cubic, and reno has none.
+POLICIES = {"reno": 'controller = "new-reno", start = "standard"'}
+
+
+def flow_text(flow, start):
+    lines = ["[[flow]]", f'name = "{flow.name}"', 'path = "link"']
+    if start:
+        lines += [f'start = "{start:g} s"', "phase = false"]
+    if flow.stack == "tcp":
+        lines.append('stack = "tcp"')
+    if flow.controller != "shipped":
+        policies = POLICIES.get(flow.controller, f'controller = "{flow.controller}"')
+        lines.append(f"policies = {{ {policies} }}")
+    size = f"{flow.size} B" if flow.size is not None else "endless"
+    lines.append(f'transfer = {{ download = "{size}" }}')
+    return lines
+
+
+def scenario(row):
+    lines = [f'title = "{row.name}"', 'question = "What does the wire do?"',
+             f"seeds = {row.lab_runs or row.runs}", 'crypto = "null"',
+             f'record = "{"all" if any(flow.stack == "tcp" for flow in row.flows) else "none"}"']
+    if row.seconds:
+        # Flows begin at once, so that both have the same time.
+        lines += [f'time_limit = "{row.seconds:g} s"']
+    else:
+        lines += ['time_limit = "200 s"']
+    if not row.host_delay:
+        lines.append("host_delay = false")
+    lines += ["", "[path.link]", row.path.rstrip()]
+    for flow in row.flows:
+        lines += ["", *flow_text(flow, row.start)]
+        if flow.stack == "tcp":
+            lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
+    return "\n".join(lines) + "\n"
+
+
+def run(program, row, folder, threads):
+    """Runs the scenario, what is there already excepted; the figures of each seed, and what the engine calls itself."""
+    file = folder / "lab.toml"
+    file.write_text(scenario(row))
+    out = folder / "lab"
+    command = [program, "lab", "run", file, "--out", out, "--quiet", "--threads", str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not (out / "results.json").exists():
+        raise RuntimeError(f"{row.name}: the lab failed: {done.stderr.strip()[-2000:]}")
+    manifest = json.loads((out / "manifest.json").read_text())
+    found = {}
+    for item in manifest["runs"]:
+        key = manifest["points"][item["point"]]["key"][:16]
+        found[item["seed"]] = measured(row, out, key, item["seed"])
+    return found, manifest["engine"]
+
+
+def measured(row, out, key, seed):
+    record = json.loads((out / "runs" / key / f"{seed}.json").read_text())["record"]
+    file = out / "recordings" / key / f"{seed}.json"
+    recording = json.loads(file.read_text()) if file.exists() else {"series": []}
+    found = {}
+    for flow, part in zip(row.flows, record["flows"]):
+        values = {name: numbers[0] for name, numbers in part["values"].items()}
+        series = {one["name"]: one for one in recording["series"] if one["subject"] == flow.name}
+        mine = found[flow.name] = {name: values[name] for name in (
+            "completion", "goodput", "retransmissions", "packets_lost", "packets_spurious", "ptos", "probes",
+            "min_rtt", "rtt_mean", "timeouts", "max_window", "loss_rate") if name in values}
+        if flow.stack == "tcp" and "srtt" in series:
+            srtt = series["srtt"]
+            mine["rtt"] = figures.time_average(srtt["t"], srtt["v"])
+            mine["start_window"] = end_of_start(series["window"])
+    link = next(part["values"] for part in record["links"] if part["name"] == "link.down")
+    found["link"] = {name: link[metric][0] for name, metric in (
+        ("dropped", "link_dropped"), ("marked", "link_marked"), ("sojourn_p95", "sojourn_p95")) if metric in link}
+    shares(row, found)
+    return found
+
+
+def end_of_start(window):
+    """Segments in the window when slow start first ended; none if it never did."""
+    after = next((t for t, state in window["states"] if state not in ("slow start", "application limited")), None)
+    if after is None:
+        return None
+    before = [v for t, v in zip(window["t"], window["v"]) if t < after]
+    at = [v for t, v in zip(window["t"], window["v"]) if t == after]
+    state = next(state for t, state in window["states"] if t == after)
+    # HyStart leaves the window as it is; a loss reduces it at once.
+    value = at[0] if at and state == "congestion avoidance" else before[-1] if before else None
+    return value and value / 1448
+
+
+def shares(row, found):
+    total = sum(found[flow.name].get("goodput", 0) for flow in row.flows)
+    if len(row.flows) > 1 and total:
+        for flow in row.flows:
+            found[flow.name]["share"] = found[flow.name].get("goodput", 0) / total
+    done = [found[flow.name]["completion"] for flow in row.flows if "completion" in found[flow.name]]
+    if len(done) == len(row.flows):
+        found["link"]["completion_mean"] = sum(done) / len(done)
+
+
+def recording(folder: Path, seed):
+    """The time series of a run."""
+    found = list((folder / "lab" / "recordings").glob(f"*/{seed}.json"))
+    return json.loads(found[0].read_text()) if found else None

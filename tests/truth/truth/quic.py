@@ -1,0 +1,41 @@
+"""QUIC on the wire: `thalweg serve` and `thalweg get`, and what their traces say."""
+
+import json
+import subprocess
+
+
+def commands(program, flow, scratch, folder, port):
+    """What the server's end and the client's end run; traces go to `scratch`, the file lies beside the row's runs."""
+    site = folder / "site"
+    site.mkdir(exist_ok=True)
+    file = site / "file"
+    size = flow.size if flow.size is not None else 1 << 30
+    if not file.exists() or file.stat().st_size != size:
+        with open(file, "wb") as out:
+            out.truncate(size)
+    policies = [] if flow.controller == "shipped" else ["--policies", f"controller={flow.controller}"]
+    # A trace of a flow without an end is of no use, and costs time at real-time priority.
+    traces = [] if flow.size is None else ["--qlog", scratch / "qlog"]
+    server = [program, "serve", site, "--listen", f"[::]:{port}", "--no-tcp", "--workers", "1", *traces, *policies]
+    # IPv4, because the lab counts its headers.
+    client = [program, "get", "-q", "-k", "--quic-only", "--no-tickets", "--retries", "0", *traces, *policies,
+              *(["-o", "-"] if flow.size is None else ["--json", "-o", "/dev/null"]), f"https://10.12.0.1:{port}/file"]
+    return {"server": [str(word) for word in server], "client": [str(word) for word in client]}
+
+
+def measured(program, folder, flow):
+    """What both traces of a transfer count."""
+    found = {"packets_lost": 0, "packets_spurious": 0, "ptos": 0}
+    files = sorted(folder.glob("qlog/*.sqlog")) if flow.size is not None else []
+    if not files:
+        return {}
+    done = subprocess.run([program, "qlog", "--json", *files], capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        trace = json.loads(line)
+        found["ptos"] += trace["loss"]["probe_timeouts"]
+        if trace["vantage_point"] == "server":
+            found["packets_lost"] = trace["loss"]["packets"]
+            found["packets_spurious"] = trace["loss"]["spurious"]
+            found["min_rtt"] = trace["rtt"]["min_ms"] / 1e3
+            found["rtt"] = trace["rtt"]["median_ms"] / 1e3
+    return found

@@ -1,0 +1,81 @@
+"""What a row is: a path, the flows on it, and what has to agree between the lab and the wire."""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+
+MSS = 1448  # bytes of data in 1,500, with timestamps
+
+
+@dataclass(frozen=True)
+class Check:
+    """A figure that the lab foretells. `subject` is a flow, or `link` for the direction of the data."""
+
+    subject: str
+    metric: str
+    tolerance: float
+    # "ratio": wire ÷ lab within 1 ± tolerance; "points": the difference of two shares, at most so much.
+    # "count": wire ÷ lab within tolerance and its inverse, or not further apart than `least`.
+    kind: str = "ratio"
+    least: float = 0
+
+
+@dataclass(frozen=True)
+class Flow:
+    name: str
+    stack: str  # "tcp" or "quic"
+    controller: str  # "reno", "cubic"; for QUIC also "shipped"
+    size: int | None  # bytes; None is as long as the row runs
+
+
+@dataclass(frozen=True)
+class Row:
+    table: str
+    name: str
+    path: str  # TOML: what is in [path.link]
+    rtt: float  # seconds, of the fixed delays
+    flows: tuple[Flow, ...]
+    checks: tuple[Check, ...]
+    runs: int = 3
+    lab_runs: int = 0  # 0: as many as on the wire, with the same seeds
+    seconds: float | None = None  # how long flows without a size run
+    host_delay: bool = False  # whether hosts of the lab delay by chance, as its scenarios have it
+    ecn: bool = False
+    capture: bool = False  # whether packets are captured, for their time in the queue
+    ranges: bool = False  # whether each run has to lie in the lab's own range
+    quick: bool = False
+    start: float = 0  # seconds on the path's clock until the flows begin, where something happens at a certain time
+    silent_mtu: bool = False  # too large packets are dropped without a message, as in the lab
+
+    @property
+    def rate(self):
+        """Mbps of the direction of the data."""
+        return float(re.search(r'down = \{ rate = "([\d.]+) Mbps"', self.path)[1])
+
+    def fingerprint(self):
+        """Results of another row of this name are not results of this one."""
+        kept = {name: value for name, value in asdict(self).items()
+                if name in ("path", "flows", "seconds", "ecn", "capture", "rtt", "start", "silent_mtu")
+                and (value or name not in ("start", "silent_mtu"))}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def direction(rate, one_way, queue=None, more=""):
+    parts = [f'rate = "{rate} Mbps"', f'delay = "{one_way} ms"']
+    if queue:
+        parts.append(f'queue = "{queue}"')
+    if more:
+        parts.append(more)
+    return "{ " + ", ".join(parts) + " }"
+
+
+def path(rate, rtt, queue="1 BDP", more=""):
+    """A path whose directions are alike; its queue and what goes wrong are in the direction of the data."""
+    one_way = f"{rtt / 2:g}"
+    return f"up   = {direction(rate, one_way)}\ndown = {direction(rate, one_way, queue, more)}\n"
+
+
+def ten_seconds(rate):
+    """Bytes that fill a link for ten seconds."""
+    return int(rate * 1e6 / 8 * 10 * MSS / 1500)
