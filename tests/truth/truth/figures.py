@@ -1,19 +1,4 @@
-"""Numbers out of series."""
-
-
-def median(values):
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def quantile(values, share):
-    """Between order statistics, linearly, as the lab's own."""
-    ordered = sorted(values)
-    at = share * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+"""Numbers out of series over time."""
 
 
 def time_average(times, values, step=0.01):

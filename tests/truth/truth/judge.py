@@ -1,6 +1,8 @@
 """Whether a row holds: medians of valid runs on the wire beside medians of the lab."""
 
-from . import figures
+from statistics import median
+
+from lab_results import quantile
 
 
 def values(runs, check):
@@ -19,10 +21,10 @@ def judge(row, lab, wire):
             found.append({**one, "lab": None, "wire": None, "holds": True})
             continue
         if not ours or not theirs:
-            found.append({**one, "lab": ours and figures.median(ours) or None,
-                          "wire": theirs and figures.median(theirs) or None, "holds": False})
+            found.append({**one, "lab": ours and median(ours) or None,
+                          "wire": theirs and median(theirs) or None, "holds": False})
             continue
-        a, b = figures.median(ours), figures.median(theirs)
+        a, b = median(ours), median(theirs)
         spans = {"lab_range": [min(ours), max(ours)], "wire_range": [min(theirs), max(theirs)]}
         found.append({**one, "lab": a, "wire": b, **spans, "holds": holds(check, a, b)})
     return found
@@ -60,7 +62,7 @@ def inside(lab, wire, metric, widened):
     found = [run[flow][metric] for run in lab.values() for flow in run if metric in run[flow]]
     if not found:
         return 0, 0
-    low, high = figures.quantile(found, 0.05) * (1 - widened), figures.quantile(found, 0.95) * (1 + widened)
+    low, high = quantile(found, 0.05) * (1 - widened), quantile(found, 0.95) * (1 + widened)
     values = [run[flow][metric] for run in wire for flow in run if metric in run[flow]]
     return sum(low <= value <= high for value in values), len(values)
 

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from pathlib import Path
 
 from . import figures
 
@@ -69,8 +68,7 @@ def measured(row, out, key, seed):
         values = {name: numbers[0] for name, numbers in part["values"].items()}
         series = {one["name"]: one for one in recording["series"] if one["subject"] == flow.name}
         mine = found[flow.name] = {name: values[name] for name in (
-            "completion", "goodput", "retransmissions", "packets_lost", "packets_spurious", "ptos", "probes",
-            "min_rtt", "rtt_mean", "timeouts", "max_window", "loss_rate") if name in values}
+            "completion", "goodput", "retransmissions", "packets_lost", "packets_spurious", "ptos") if name in values}
         if flow.stack == "tcp" and "srtt" in series:
             srtt = series["srtt"]
             mine["rtt"] = figures.time_average(srtt["t"], srtt["v"])
@@ -103,9 +101,3 @@ def shares(row, found):
     done = [found[flow.name]["completion"] for flow in row.flows if "completion" in found[flow.name]]
     if len(done) == len(row.flows):
         found["link"]["completion_mean"] = sum(done) / len(done)
-
-
-def recording(folder: Path, seed):
-    """The time series of a run."""
-    found = list((folder / "lab" / "recordings").glob(f"*/{seed}.json"))
-    return json.loads(found[0].read_text()) if found else None

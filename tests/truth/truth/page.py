@@ -1,13 +1,14 @@
 """The tables of docs/truth.md."""
 
 import textwrap
+from statistics import median
 
-from . import figures, judge
+from . import judge
 
 TITLES = {"completion": "completion, s", "completion_mean": "mean completion, s", "rtt": "mean RTT, ms",
           "start_window": "window at the end of the start, segments", "retransmissions": "retransmitted",
           "sojourn_p95": "sojourn p95, ms", "goodput": "goodput, Mbps", "share": "share, %", "dropped": "dropped",
-          "marked": "marked", "inside": "runs in the lab's range"}
+          "marked": "marked"}
 SCALES = {"rtt": 1e3, "sojourn_p95": 1e3, "goodput": 1e-6, "share": 1e2}
 PLACES = {"completion": 3, "completion_mean": 3, "rtt": 1, "sojourn_p95": 1, "goodput": 2, "share": 1}
 UNITS = {"completion": " s", "completion_mean": " s", "rtt": " ms", "sojourn_p95": " ms", "goodput": " Mbps",
@@ -81,31 +82,32 @@ def summary(found):
     if days:
         text += f", {days[0]}" + (f" to {days[-1]}" if days[-1] != days[0] else "")
     if apart:
-        text += f". The median distance of a figure from the lab's is {figures.median(apart) * 100:.1f} %"
+        text += f". The median distance of a figure from the lab's is {median(apart) * 100:.1f} %"
     return text + "."
+
+
+def replaced(text, name, made):
+    """The text of a page with this between the marks of `name`."""
+    begin, end = f"<!-- {name} --write -->", f"<!-- end of {name.split(':')[0]} -->"
+    before, rest = text.split(begin, 1)
+    _, after = rest.split(end, 1)
+    return before + begin + "\n" + made + "\n" + end + after
 
 
 def write_line(file, found):
     """One line for readers who come first to `file`: how many rows were measured, and how far both sides are apart."""
-    text = file.read_text()
-    begin, end = "<!-- truth: tests/truth/run --write -->", "<!-- end of truth -->"
-    before, rest = text.split(begin, 1)
-    _, after = rest.split(end, 1)
     done = [one for one in found if one.is_measured()]
-    apart = figures.median(errors(found)) * 100
+    apart = median(errors(found)) * 100
     line = (f"The lab is checked against the wire: over {len(done)} of {len(found)} rows, the median distance of a "
             f"figure from the lab's is {apart:.1f} % ([The lab beside the wire](docs/truth.md)).")
-    file.write_text(before + begin + "\n" + "\n".join(textwrap.wrap(line, 118)) + "\n" + end + after)
+    file.write_text(replaced(file.read_text(), "truth: tests/truth/run", "\n".join(textwrap.wrap(line, 118))))
 
 
 def write(file, by_table, extra):
     """Puts each table between its marks."""
     text = file.read_text()
     for name, found in by_table.items():
-        begin, end = f"<!-- truth {name}: tests/truth/run {name} --write -->", f"<!-- end of truth {name} -->"
-        before, rest = text.split(begin, 1)
-        _, after = rest.split(end, 1)
         prose = [summary(found), f"Tolerances: {bounds(found)}.", *extra.get(name, [])]
         parts = ["\n".join(textwrap.wrap(part, 120, break_on_hyphens=False)) for part in prose] + [table(found)]
-        text = before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + after
+        text = replaced(text, f"truth {name}: tests/truth/run {name}", "\n" + "\n\n".join(parts) + "\n")
     file.write_text(text)

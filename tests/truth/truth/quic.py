@@ -6,8 +6,9 @@ import subprocess
 
 def commands(program, flow, scratch, folder, port):
     """What the server's end and the client's end run; traces go to `scratch`, the file lies beside the row's runs."""
-    site = folder / "site"
+    site, downloads = folder / "site", scratch / "downloads"
     site.mkdir(exist_ok=True)
+    downloads.mkdir(exist_ok=True)
     file = site / "file"
     size = flow.size if flow.size is not None else 1 << 30
     if not file.exists() or file.stat().st_size != size:
@@ -19,16 +20,18 @@ def commands(program, flow, scratch, folder, port):
     server = [program, "serve", site, "--listen", f"[::]:{port}", "--no-tcp", "--workers", "1", *traces, *policies]
     # IPv4, because the lab counts its headers.
     client = [program, "get", "-q", "-k", "--quic-only", "--no-tickets", "--retries", "0", *traces, *policies,
-              *(["-o", "-"] if flow.size is None else ["--json", "-o", "/dev/null"]), f"https://10.12.0.1:{port}/file"]
+              *(["-o", "-"] if flow.size is None else ["--json", "-o", downloads / flow.name]),
+              f"https://10.12.0.1:{port}/file"]
     return {"server": [str(word) for word in server], "client": [str(word) for word in client]}
 
 
-def measured(program, folder, flow):
+def measured(program, folder):
     """What both traces of a transfer count."""
-    found = {"packets_lost": 0, "packets_spurious": 0, "ptos": 0}
-    files = sorted(folder.glob("qlog/*.sqlog")) if flow.size is not None else []
+    files = sorted(folder.glob("qlog/*.sqlog"))
     if not files:
+        # A flow without an end has no trace.
         return {}
+    found = {"packets_lost": 0, "packets_spurious": 0, "ptos": 0}
     done = subprocess.run([program, "qlog", "--json", *files], capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         trace = json.loads(line)

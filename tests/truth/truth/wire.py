@@ -8,7 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import capture, figures, lab, quic
+from lab_results import quantile
+
+from . import capture, lab, quic
 
 ENDS = Path(__file__).resolve().parent.parent / "tcp.py"
 INFINITE = 0x7FFFFFFF  # the threshold of a flow whose slow start has not ended
@@ -91,12 +93,12 @@ def measured(program, row, folder, report):
         if flow.stack == "tcp":
             mine |= of_tcp(flow, samples(folder, flow.name))
         else:
-            mine |= quic.measured(program, folder, flow)
+            mine |= quic.measured(program, folder)
     down = report["down"]
     found["link"] = {"dropped": sum(down["dropped"].values()), "marked": down["marked"]}
     if row.capture:
         waits = capture.sojourns(folder / "packets.pcapng", row.rtt / 2)
-        found["link"]["sojourn_p95"] = figures.quantile(waits, 0.95)
+        found["link"]["sojourn_p95"] = quantile(waits, 0.95)
     lab.shares(row, found)
     return found
 
@@ -113,11 +115,9 @@ def of_tcp(flow, looks):
     done = next((at for at, look in enumerate(looks) if flow.size is not None and look["acked"] > flow.size), None)
     active = looks[:done] if done else looks
     rtts = [look["rtt_us"] / 1e6 for look in active if look["rtt_us"]]
-    found = {"rtt": sum(rtts) / len(rtts), "retransmissions": last["total_retrans"],
-             "min_rtt": last["min_rtt_us"] / 1e6, "timeouts": None,
-             "rwnd_limited": last["rwnd_limited_us"] / 1e6, "sndbuf_limited": last["sndbuf_limited_us"] / 1e6,
-             "start_window": end_of_start(flow.controller, looks)}
-    return found
+    return {"rtt": sum(rtts) / len(rtts), "retransmissions": last["total_retrans"],
+            "min_rtt": last["min_rtt_us"] / 1e6, "rwnd_limited": last["rwnd_limited_us"] / 1e6,
+            "sndbuf_limited": last["sndbuf_limited_us"] / 1e6, "start_window": end_of_start(flow.controller, looks)}
 
 
 def end_of_start(controller, looks):
