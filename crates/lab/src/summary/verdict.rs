@@ -270,15 +270,14 @@ struct Measured {
     found: Estimate,
     /// What it rests on, in words.
     on: String,
-    /// Why nothing can be said, if so.
-    doubt: Option<String>,
+    /// Why nothing can be said, if so, and the outcome that this is.
+    doubt: Option<(Outcome, String)>,
     /// Whether it is the median over runs of the statistic within each.
     is_repeated: bool,
 }
 
 /// Fewer pairs say nothing about a difference.
 const FEWEST_PAIRS: usize = 3;
-const FEW_PAIRS: &str = "3 pairs are the fewest that say anything";
 
 /// What the expectation is about, at a point and, if it compares, at another.
 fn measure(
@@ -295,7 +294,7 @@ fn measure(
         return Measured { found, on: found.on(), doubt: None, is_repeated: sample.is_repeated() };
     };
     let Some(base) = base else {
-        let doubt = Some("there is no point to compare with".to_owned());
+        let doubt = Some((Outcome::Unknown, "there is no point to compare with".to_owned()));
         let found = Estimate::of(&[], statistic, 0.0);
         return Measured { found, on: "no pairs".to_owned(), doubt, is_repeated: false };
     };
@@ -321,12 +320,20 @@ fn measure(
         Some(_) if metric.better == Better::More => pairs.iter().filter(is_zero).count(),
         _ => 0,
     };
-    let doubt = doubt_of_base(runs, (base, subject), metric, &by_seed).or_else(|| match found.runs {
+    let unknown = doubt_of_base(runs, (base, subject), metric, &by_seed).or_else(|| match found.runs {
         n if n < pairs.len() && zeros > 0 => Some(format!("what it is compared with is 0 on {}", seeds(zeros))),
         n if n < pairs.len() => Some(format!("{} runs have no value", pairs.len() - n)),
-        n if n < FEWEST_PAIRS => Some(FEW_PAIRS.to_owned()),
         _ => None,
     });
+    let doubt = match unknown {
+        Some(why) => Some((Outcome::Unknown, why)),
+        // Where there is one pair, more seeds would tell.
+        None if found.runs < FEWEST_PAIRS => {
+            let outcome = if found.value.is_nan() { Outcome::Unknown } else { Outcome::CannotTell };
+            Some((outcome, format!("{FEWEST_PAIRS} pairs are the fewest that say anything")))
+        }
+        None => None,
+    };
     Measured { found, on, doubt, is_repeated }
 }
 
@@ -388,17 +395,16 @@ pub(super) fn judge(
     let Measured { found, on, doubt, is_repeated } = measure(scenario, runs, expectation, (point, base), &subject);
     let Estimate { value, interval, missing, .. } = found;
     let unit = expectation.unit();
-    let outcome = match value.is_nan() || doubt.is_some() {
-        // More seeds would tell.
-        true if !value.is_nan() && doubt.as_deref() == Some(FEW_PAIRS) => Outcome::CannotTell,
-        true => Outcome::Unknown,
-        false if expectation.known => outcome(expectation, &found).of_known(),
-        false => outcome(expectation, &found),
+    let outcome = match &doubt {
+        Some((outcome, _)) => *outcome,
+        None if value.is_nan() => Outcome::Unknown,
+        None if expectation.known => outcome(expectation, &found).of_known(),
+        None => outcome(expectation, &found),
     };
     let is_open = matches!(outcome, Outcome::HoldsBarely | Outcome::HoldsSoFar | Outcome::CannotTell);
     let settled_by = is_open.then(|| settle::seeds(expectation, &found)).flatten();
     let doubt = match (doubt, missing) {
-        (Some(doubt), _) => format!(": {doubt}"),
+        (Some((_, doubt)), _) => format!(": {doubt}"),
         // How many are distinct is said already; a statistic without an interval is a matter of the documentation.
         (None, Some(missing @ (Missing::Few(_) | Missing::OneValue(_)))) if !value.is_nan() => format!("; {missing}"),
         _ => String::new(),
