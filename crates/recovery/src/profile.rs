@@ -115,6 +115,14 @@ pub struct Profile {
     /// start grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
     /// (`bictcp_update`); RFC 9438 has none.
     pub least_growth: Option<NonZeroU8>,
+    /// Whether a reduction answers whatever is lost or marked until its episode ends, also what was sent since it began.
+    /// So does Linux (`tcp_enter_recovery`, `tcp_enter_cwr`); RFC 5681 section 4.3 has the loss of a retransmission
+    /// reduce the window again.
+    pub reduces_once: bool,
+    /// Whether Reno's window of `controller=cubic` grows as slowly as after a reduction for ever. Linux has 8/15 of a
+    /// datagram per round trip (`bictcp_update`); RFC 9438 section 4.3 has a whole one beyond the window that the
+    /// reduction began from.
+    pub keeps_alpha: bool,
 }
 
 impl Profile {
@@ -130,6 +138,8 @@ impl Profile {
         moderates_end: false,
         flight: Flight::Window,
         least_growth: None,
+        reduces_once: false,
+        keeps_alpha: false,
     };
 
     /// RFC 5681 with SACK (RFC 6675).
@@ -144,6 +154,8 @@ impl Profile {
         moderates_end: true,
         flight: Flight::Window,
         least_growth: None,
+        reduces_once: false,
+        keeps_alpha: false,
     };
 }
 

@@ -46,6 +46,9 @@ struct Sequence {
     next: u64,
     /// What SND.UNA has to reach for the episode under way to end.
     recovery_point: Option<u64>,
+    /// What SND.UNA has to exceed for that: a mark began the episode, and the first byte beyond the point carries the
+    /// answer to it (CWR). Until the peer has that it repeats the mark.
+    is_marked: bool,
     /// What the latest reductions began from, oldest first.
     before: SmallVec<[Before; undo::DEPTH]>,
     /// The ACK being processed advances SND.UNA, and no fast recovery was under way when it arrived.
@@ -121,9 +124,9 @@ impl Episode {
 
     /// Whether what happened to the packet at this place has been responded to already: it was sent before the latest
     /// reduction (RFC 9002 section 7.3.2). What was sent since then was sent into the reduced window; its loss says
-    /// that the reduction did not suffice (RFC 5681 section 4.3).
+    /// that the reduction did not suffice (RFC 5681 section 4.3), but where the profile reduces once per episode.
     pub(super) fn answers(&self, order: u64) -> bool {
-        order <= self.period.answered
+        order <= self.period.answered || self.profile.reduces_once && self.in_recovery && self.is_open()
     }
 
     /// A reduction begins after `sent` packets.
@@ -136,7 +139,7 @@ impl Episode {
             }
         }
         self.period = Period::after(sent);
-        self.sequence.begin(self.number, self.in_recovery);
+        self.sequence.begin(self.number, self.in_recovery, cause == CongestionCause::Ecn);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
         CongestionEvent { cause, episode: self.number, decrease }
@@ -152,6 +155,11 @@ impl Episode {
 
     /// A loss belongs to the latest reduction.
     pub(super) fn on_lost(&mut self) {
+        if self.profile.reduces_once && self.sequence.is_marked && self.is_open() {
+            // What a mark began goes on as the repair of a loss, from here.
+            self.sequence.recovery_point = Some(self.sequence.next);
+            self.sequence.is_marked = false;
+        }
         if let Some(undo) = &mut self.undo {
             undo.on_lost(self.number);
         }
@@ -220,7 +228,7 @@ impl Episode {
             sequence.una = una.min(sequence.next);
             sequence.opens_window = !self.in_recovery;
             tally.is_fresh |= self.profile.safe_ack == SafeAck::CumulativeAdvance;
-            if sequence.recovery_point.is_some_and(|point| una >= point) {
+            if sequence.recovery_point.is_some_and(|point| una > point || una == point && !sequence.is_marked) {
                 sequence.recovery_point = None;
                 self.in_recovery = false;
                 self.repair_packet = false;
@@ -240,17 +248,19 @@ impl Episode {
             self.period.answered = sent;
         }
         self.sequence.recovery_point = Some(self.sequence.next);
+        self.sequence.is_marked = false;
     }
 }
 
 impl Sequence {
     /// The reduction `episode` begins.
-    fn begin(&mut self, episode: u32, in_recovery: bool) {
+    fn begin(&mut self, episode: u32, in_recovery: bool, is_marked: bool) {
         if self.before.len() == undo::DEPTH {
             self.before.remove(0);
         }
         self.before.push(Before { episode, recovery_point: self.recovery_point, in_recovery });
         self.recovery_point = Some(self.next);
+        self.is_marked = is_marked;
     }
 
     /// The reduction `episode` is taken back. Returns whether one before it, whose losses are still being repaired, is

@@ -3,8 +3,9 @@
 //! ```text
 //! burst   = a 1024th of a second at the rate 2 or 1.2 windows per smoothed round trip + 64 KiB >> (min RTT / 512 us)
 //!           at least two segments, at most 64 KiB                                              tcp_tso_autosize
-//! room    < burst, < a third of the window, something was sent in the last millisecond, and the oldest segment out has
-//!           been out for half a round trip: its ACK will make more room, wait for it           tcp_tso_should_defer
+//! room    < burst, < a third of the window, something was sent in the last millisecond, and the ACK of the oldest
+//!           segment out is no further away than a millisecond or half a round trip: it will make more room, wait for
+//!           it                                                                                 tcp_tso_should_defer
 //! ```
 //!
 //! Linux keeps this pacing rate for every sender, paced or not. The room is whole segments.
@@ -23,6 +24,8 @@ const NEAR: u128 = 512_000;
 const WINDOW_SHARE: u64 = 3;
 /// A sender that was silent for longer does not wait.
 const RECENT: Duration = Duration::from_millis(1);
+/// Nor does one whose next ACK is further away (Linux since the end of 2025; half a round trip before).
+const NEAR_ACK: Duration = Duration::from_millis(1);
 
 /// What of a path decides how much leaves at once.
 #[derive(Copy, Clone, Debug)]
@@ -53,7 +56,8 @@ impl PathView {
     pub(super) fn defers(&self, now: Instant, room: u64, latest: Option<Instant>, oldest: Option<Instant>) -> bool {
         let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
         let enough = self.burst().min(self.window / self.size.max(1) / WINDOW_SHARE);
-        room < enough && now.saturating_since(latest) <= RECENT && now.saturating_since(oldest) >= self.smoothed_rtt / 2
+        let ack_in = (oldest + self.smoothed_rtt).saturating_since(now);
+        room < enough && now.saturating_since(latest) <= RECENT && ack_in <= NEAR_ACK.min(self.smoothed_rtt / 2)
     }
 }
 
@@ -93,10 +97,10 @@ mod tests {
     fn room_for_one_segment_waits_until_there_is_room_for_a_burst_or_nothing_is_on_its_way() {
         let view = view(40, 100);
         let now = Instant::ZERO + Duration::from_millis(200);
-        assert!(view.defers(now, 1, at(200), at(100)));
-        assert!(!view.defers(now, 2, at(200), at(100)), "a burst");
-        assert!(!view.defers(now, 1, at(198), at(100)), "silent for 2 ms");
-        assert!(!view.defers(now, 1, at(200), at(151)), "the next ACK is far");
+        assert!(view.defers(now, 1, at(200), at(101)));
+        assert!(!view.defers(now, 2, at(200), at(101)), "a burst");
+        assert!(!view.defers(now, 1, at(198), at(101)), "silent for 2 ms");
+        assert!(!view.defers(now, 1, at(200), at(102)), "the next ACK is far");
         assert!(!view.defers(now, 1, at(200), None), "nothing is out");
     }
 
@@ -104,7 +108,7 @@ mod tests {
     fn a_third_of_the_window_is_enough() {
         let view = PathView { min_rtt: Duration::ZERO, ..view(12, 10) };
         let now = Instant::ZERO + Duration::from_millis(200);
-        assert!(view.defers(now, 3, at(200), at(190)));
-        assert!(!view.defers(now, 4, at(200), at(190)));
+        assert!(view.defers(now, 3, at(200), at(191)));
+        assert!(!view.defers(now, 4, at(200), at(191)));
     }
 }

@@ -8,14 +8,17 @@
 //! As Linux does it (`tcp_input.c`):
 //!
 //! ```text
-//! in order      each of the first 16, and of the 16 after something out of order or twice; then as soon as more than
-//!               one segment's worth is unanswered, or after the delay
+//! in order      each of the first 16, of the 16 after something that came twice, and of those that open the window
+//!               that is offered; then as soon as more than one segment's worth is unanswered, or after the delay
+//! window        grows by two segments with each that comes, up to a limit that begins at 64 kB and is raised once per
+//!               round trip to what twice came in it and more (tcp_grow_window, tcp_rcv_space_adjust)
 //! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40
 //!               ms
 //! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th
 //! offload       segments that come less than 25 us apart are merged for 50 us or 64 kB, and answered together
 //! ```
 
+use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, Ecn, Instant};
 
 use super::settings::{TcpAcks, TcpConfig};
@@ -36,6 +39,12 @@ const MOST_COMPRESSED: u32 = 44;
 /// How long it waits for them at most (`tcp_comp_sack_delay_ns`), and in parts of a round trip.
 const COMPRESSION: Duration = Duration::from_millis(1);
 const COMPRESSION_SHARE: u32 = 20;
+/// The window that is offered at first (half of `tcp_rmem`).
+const FIRST_WINDOW: u64 = 65_536;
+/// Segments that a limit of the window has room for beyond what is expected (`tcp_rcv_space_adjust`).
+const SPARE_SEGMENTS: u64 = 16;
+/// Segments that are expected in the first round trip (`TCP_INIT_CWND`).
+const FIRST_SEGMENTS: u64 = 10;
 /// Segments closer together than this are still in the ring of the network interface when it is looked at.
 const TOGETHER: Duration = Duration::from_micros(25);
 /// For how long, and how many bytes, an interface merges (interrupt moderation; `GRO_LEGACY_MAX_SIZE`).
@@ -67,6 +76,39 @@ struct Owed {
     is_due: bool,
 }
 
+/// How the window that a receiver of Linux offers grows. The lab's sender does not go by it; what counts is that each
+/// segment that opens it is acknowledged at once.
+#[derive(Debug)]
+struct Offer {
+    window: u64,
+    limit: u64,
+    /// When the round trip that is measured began, and RCV.NXT then.
+    since: Instant,
+    from: u64,
+    /// What came in the largest round trip so far.
+    most: u64,
+}
+
+impl Offer {
+    /// A full segment came in order, up to `next`; returns whether it opens the window.
+    fn on_segment(&mut self, now: Instant, next: u64, segment: u64, rtt: Duration) -> bool {
+        let is_opened = self.window < self.limit;
+        if is_opened {
+            self.window = self.limit.min(self.window + 2 * segment);
+        }
+        if now.saturating_since(self.since) >= rtt && !rtt.is_zero() {
+            let came = next - self.from;
+            if came > self.most {
+                let expected = 2 * came + SPARE_SEGMENTS * segment;
+                self.limit = self.limit.max(expected + mul_div(expected, came - self.most, self.most));
+                self.most = came;
+            }
+            (self.since, self.from) = (now, next);
+        }
+        is_opened
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// RCV.NXT: everything below has arrived.
@@ -82,6 +124,7 @@ pub(super) struct Receiver {
     /// RCV.NXT as the latest ACK said.
     told: u64,
     owed: Owed,
+    offer: Offer,
     /// When the latest segment with data came, and the first of those that are merged with it.
     latest: Option<Instant>,
     merged_since: Instant,
@@ -115,6 +158,13 @@ impl Receiver {
                 compressed: 0,
                 at: None,
                 is_due: false,
+            },
+            offer: Offer {
+                window: FIRST_WINDOW,
+                limit: FIRST_WINDOW,
+                since: Instant::ZERO,
+                from: 0,
+                most: FIRST_SEGMENTS * u64::from(segment_size),
             },
             latest: None,
             merged_since: Instant::ZERO,
@@ -190,9 +240,8 @@ impl Receiver {
         }
     }
 
-    /// Something came beyond a hole, or twice.
+    /// Something came beyond a hole.
     fn answer_hole(&mut self, now: Instant) {
-        self.owed.quick = QUICK_ACKS;
         let is_prompt = self.acks == TcpAcks::EverySecond || self.duplicate.is_some();
         if is_prompt || self.owed.duplicates < PROMPT_DUPLICATES || self.owed.compressed >= MOST_COMPRESSED {
             self.owed.duplicates += 1;
@@ -251,7 +300,12 @@ impl Receiver {
         }
         let is_due = match self.acks {
             TcpAcks::EverySecond => self.owed.waiting >= SEGMENTS_PER_ACK,
-            TcpAcks::Linux => self.owed.quick > 0 || self.next - self.told > self.segment_size,
+            TcpAcks::Linux => {
+                if is_full && self.offer.on_segment(now, self.next, self.segment_size, self.smoothed_rtt) {
+                    self.owed.quick = self.owed.quick.max(1);
+                }
+                self.owed.quick > 0 || self.next - self.told > self.segment_size
+            }
         };
         let merged = self.merged_until(now, before);
         if !is_due && !self.delay.is_zero() {

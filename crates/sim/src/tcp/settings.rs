@@ -53,7 +53,7 @@ impl TcpProfile {
     /// What Linux does where our policies have a name for it. CUBIC and HyStart are those of `tcp_cubic.c`, the
     /// reduction that of `tcp_cwnd_reduction`, the restart that of `tcp_cwnd_restart`; a mark is answered as a loss is.
     const LINUX: &str =
-        "controller=cubic, start=hystart, reduction=prr, reordering=rack, undo=episode, restart=decay, mark=reduce";
+        "controller=cubic, start=hystart, reduction=prr, reordering=adaptive, undo=episode, restart=decay, mark=reduce";
 
     /// Its name in a scenario.
     pub fn name(self) -> &'static str {
@@ -291,11 +291,14 @@ impl TcpConfig {
     }
 
     pub(crate) fn profile(&self) -> Profile {
+        let is_linux = self.profile == TcpProfile::Linux;
         Profile {
             initial_window: self.initial_window,
             has_time_threshold: self.time_threshold,
             flight: self.flight,
-            least_growth: if self.profile == TcpProfile::Linux { NonZeroU8::new(LEAST_GROWTH) } else { None },
+            least_growth: NonZeroU8::new(LEAST_GROWTH).filter(|_| is_linux),
+            reduces_once: is_linux,
+            keeps_alpha: is_linux,
             ..Profile::TCP
         }
     }

@@ -30,6 +30,7 @@ use thalweg_units::{Duration, Instant};
 
 use super::growth::{Growth, Signal};
 use crate::congestion::view::View;
+use crate::profile::Profile;
 
 /// How far a signal reduces the window, as beta, and what follows from that.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -126,6 +127,8 @@ pub(crate) struct Cubic {
     limited_since: Option<Instant>,
     /// Datagrams acknowledged per one that the window grows by at least while W_max is not known.
     least_growth: Option<NonZeroU8>,
+    /// Whether Reno's increase stays what it is after a reduction.
+    keeps_alpha: bool,
 }
 
 /// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a
@@ -147,8 +150,8 @@ impl Epoch {
 }
 
 impl Cubic {
-    pub(crate) fn new(least_growth: Option<NonZeroU8>) -> Cubic {
-        Cubic { least_growth, ..Cubic::default() }
+    pub(crate) fn new(profile: Profile) -> Cubic {
+        Cubic { least_growth: profile.least_growth, keeps_alpha: profile.keeps_alpha, ..Cubic::default() }
     }
 
     fn begin_epoch(&mut self, view: View) -> Epoch {
@@ -172,7 +175,8 @@ impl Cubic {
     /// What Reno would have by now, in bytes.
     fn advance_reno(&mut self, view: View, acked: u64) -> u64 {
         // Once past the window it was reduced from, Reno's increase is the ordinary one (section 4.3).
-        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior { (1, 1) } else { self.backoff.alpha() };
+        let is_past = self.reno >> FRACTION_BITS >= self.prior && !self.keeps_alpha;
+        let (num, den) = if is_past { (1, 1) } else { self.backoff.alpha() };
         let per_window = (view.datagram << FRACTION_BITS) * num / den;
         self.reno = self.reno.saturating_add(mul_div(per_window, acked, view.window.max(1)));
         self.reno >> FRACTION_BITS

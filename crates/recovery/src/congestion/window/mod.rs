@@ -59,7 +59,7 @@ algorithms! {
         Cubic "cubic",
             "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
             "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
-            |context| Box::new(Cubic::new(context.profile.least_growth));
+            |context| Box::new(Cubic::new(context.profile));
         Regain "regain",
             "as cubic, but regains within a few round trips what losses without a queue have taken, and fills a path that carries more than it did or takes longer (of this project)",
             "long or fast paths that lose packets by chance, or whose rate or delay changes",

@@ -220,7 +220,8 @@ fn rfc9438_4_10_after_slow_start_without_loss_the_function_starts_on_its_plateau
 #[test]
 fn a_profile_with_a_least_growth_has_it_until_the_first_reduction() {
     let grown = |least: Option<u8>, is_reduced: bool| {
-        let mut cubic = Cubic::new(least.and_then(NonZeroU8::new));
+        let least_growth = least.and_then(NonZeroU8::new);
+        let mut cubic = Cubic::new(Profile { least_growth, ..Profile::TCP });
         let mut now = Instant::ZERO;
         let mut window = 100 * 1_200;
         cubic.on_start_exit(view(now, window, 100));
@@ -309,4 +310,23 @@ fn rfc8511_3_1_a_mark_leaves_17_of_20_and_a_loss_after_it_is_a_loss() {
     // It had not come back to where it was reduced from.
     assert_eq!(cubic.reduce(view(95_000), Signal::Loss), 66_500);
     assert_eq!((cubic.backoff, cubic.w_max), (Backoff::LOSS, Some(95_000 * 17 / 20)));
+}
+
+#[test]
+fn a_profile_that_keeps_alpha_grows_renos_window_as_slowly_beyond_the_window_before() {
+    let grown = |keeps_alpha: bool| {
+        let mut cubic = Cubic::new(Profile { keeps_alpha, ..Profile::TCP });
+        let now = Instant::ZERO;
+        let reduced = cubic.reduce(view(now, 10 * 1_200, 100), Signal::Loss);
+        cubic.grow(view(now, reduced, 100), 1);
+        // So many windows that Reno's is beyond ten datagrams.
+        for _ in 0..10 {
+            cubic.advance_reno(view(now, reduced, 100), reduced);
+        }
+        let before = cubic.advance_reno(view(now, reduced, 100), 0);
+        cubic.advance_reno(view(now, reduced, 100), reduced) - before
+    };
+    assert_eq!(grown(false), 1_200);
+    // 3 × (1 - 0.7) / (1 + 0.7) of a datagram.
+    assert_eq!(grown(true), 1_200 * 9 / 17);
 }
