@@ -395,7 +395,7 @@ impl<T: Clone> Recovery<T> {
             _ => ack_delay,
         };
         if let Some(path) = self.paths.get_mut(newly.largest.path) {
-            path.on_rtt_sample(Sample { now, latest, ack_delay });
+            path.on_rtt_sample(Sample { now, latest, ack_delay, held: Duration::ZERO });
         }
         out.rtt_sample = Some(latest);
     }

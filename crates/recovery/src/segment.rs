@@ -81,7 +81,7 @@ pub struct SegmentOutcome {
 /// now += Duration::from_millis(50);
 /// path.on_cumulative_ack(1_448);
 /// path.on_delivered(now, &segment, 0);
-/// path.on_rtt_sample(now, segment.sent(), false);
+/// path.on_rtt_sample(now, segment.sent(), false, Duration::ZERO);
 /// let outcome = path.finish(now);
 /// assert_eq!((outcome.acked, outcome.rtt_sample), (1, Some(Duration::from_millis(50))));
 /// assert_eq!(path.path().rtt().smoothed, Duration::from_millis(50));
@@ -158,11 +158,12 @@ impl SegmentPath {
     }
 
     /// A sample of the round trip: the acknowledgment of something that left at `sent`. Of something that was sent more
-    /// than once it counts only where the profile can tell which of the two arrived.
-    pub fn on_rtt_sample(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
+    /// than once it counts only where the profile can tell which of the two arrived. `held` is by how much the oldest
+    /// that the ACK covers was sent before, where the smoothed estimate is to count from there.
+    pub fn on_rtt_sample(&mut self, now: Instant, sent: Instant, is_repeated: bool, held: Duration) {
         if !(is_repeated && self.path.profile().is_ambiguous) {
             let latest = now.saturating_since(sent);
-            self.path.on_rtt_sample(Sample { now, latest, ack_delay: Duration::ZERO });
+            self.path.on_rtt_sample(Sample { now, latest, ack_delay: Duration::ZERO, held });
         }
     }
 

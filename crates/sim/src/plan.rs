@@ -82,6 +82,9 @@ pub struct FlowPlan {
     pub client: TransportConfig,
     /// Configuration of the server's connections; observers in it are replaced.
     pub server: TransportConfig,
+    /// Bytes of the connection IDs that the client issues, at most 20. Without any it gets larger packets, and nothing
+    /// but its address tells its connections apart.
+    pub client_id_length: u8,
     /// What an earlier connection of the client has saved, if their stack [resumes](crate::StackInfo::resumes).
     pub saved: SavedState,
     /// Settings of both ends that only their stack has ([`StackInfo::schema`](crate::StackInfo::schema)).
@@ -109,6 +112,7 @@ impl FlowPlan {
             traffic,
             client: TransportConfig::default(),
             server: TransportConfig::default(),
+            client_id_length: 8,
             saved: SavedState::default(),
             settings: Settings::default(),
             client_host: HostModel::IDEAL,

@@ -395,10 +395,14 @@ fn rfc5681_4_3_two_flows_do_not_stay_in_recovery() {
 #[test]
 fn rfc5681_4_3_a_flow_through_a_policer_does_not_stay_in_recovery() {
     for controller in ["cubic", "new-reno"] {
-        for reduction in ["immediate", "prr"] {
+        // Linux reduces once per episode: what it sends in one is kept down by its reduction, which is proportional.
+        for (profile, reduction) in
+            [(TcpProfile::Paced, "immediate"), (TcpProfile::Paced, "prr"), (TcpProfile::Linux, "prr")]
+        {
             let policies = format!("controller={controller}, reduction={reduction}");
             let mut plan = pair(&policies);
             plan.flows.truncate(1);
+            plan.flows[0].settings = TcpConfig::new(profile).into();
             plan.paths = vec![PathPlan::new("p", link("100 Mbps", 20), link("100 Mbps", 20))];
             plan.paths[0].down.policer = Some(Policer { rate: "10 Mbps".parse().unwrap(), burst: 200_000 });
             let result = ok(&plan);

@@ -39,6 +39,9 @@ def scenario(row):
         lines += ["", *flow_text(flow, row.start)]
         if flow.stack == "tcp":
             lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
+        else:
+            # As `thalweg get`.
+            lines.append("transport = { client_connection_id = 0 }")
     return "\n".join(lines) + "\n"
 
 

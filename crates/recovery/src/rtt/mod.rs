@@ -96,6 +96,9 @@ pub struct Sample {
     pub latest: Duration,
     /// The delay that the peer reports, after the caps of RFC 9002 section 5.3.
     pub ack_delay: Duration,
+    /// How much longer ago the oldest newly acknowledged packet was sent, where the smoothed estimate counts from it as
+    /// in Linux's TCP (`tcp_clean_rtx_queue`). The newest sample and the minimum do not.
+    pub held: Duration,
 }
 
 impl Rtt {
@@ -143,7 +146,7 @@ impl Rtt {
     /// Takes a sample in.
     pub fn on_sample(&mut self, sample: Sample) {
         self.take_in(sample);
-        let adjusted = self.adjusted;
+        let adjusted = self.adjusted.saturating_add(sample.held);
         if let Some(classic) = &mut self.classic {
             classic.on_sample(adjusted);
         }

@@ -186,10 +186,10 @@ fn rfc6298_3_a_repeated_segment_gives_no_sample() {
     let segment = path.on_sent(at(0), SEGMENT, 1_000, true);
     path.on_cumulative_ack(1_000);
     path.on_delivered(at(100), &segment, 0);
-    path.on_rtt_sample(at(100), segment.sent(), true);
+    path.on_rtt_sample(at(100), segment.sent(), true, Duration::ZERO);
     path.finish(at(100));
     assert!(!path.path().rtt().has_sample);
-    path.on_rtt_sample(at(100), segment.sent(), false);
+    path.on_rtt_sample(at(100), segment.sent(), false, Duration::ZERO);
     path.finish(at(100));
     assert_eq!(path.path().rtt().latest, Duration::from_millis(100));
 }
@@ -235,7 +235,7 @@ fn an_ack_says_what_it_did() {
     fill(&mut path, at(0), &mut segments);
     path.on_cumulative_ack(2_000);
     segments[..2].iter().for_each(|segment| path.on_delivered(at(100), segment, 0));
-    path.on_rtt_sample(at(100), at(0), false);
+    path.on_rtt_sample(at(100), at(0), false, Duration::ZERO);
     path.on_ecn_echo(at(100));
     assert_eq!(path.acked(), 2);
     let outcome = path.finish(at(100));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustls_pki_types::UnixTime;
+use thalweg_proto::cid::RandomCid;
 use thalweg_proto::crypto::deterministic::{DeterministicClient, DeterministicServer};
 use thalweg_proto::crypto::null::{NullClient, NullServer};
 use thalweg_proto::crypto::{ClientCrypto, ServerCrypto};
@@ -95,9 +96,11 @@ impl StackFactory for Thalweg {
             client_config.tokens = Some(before.clone());
             client_config.saved_paths = Some(before);
         }
+        let mut client_endpoint = EndpointConfig::new(seed("client"));
+        client_endpoint.cids = Box::new(RandomCid { len: usize::from(context.flow.client_id_length) });
         let [client_collector, server_collector] = collectors;
         let client = Socket {
-            endpoint: Endpoint::new(EndpointConfig::new(seed("client")), None),
+            endpoint: Endpoint::new(client_endpoint, None),
             client: Some((client_config, context.server)),
             local: context.client,
             collector: client_collector,

@@ -16,7 +16,7 @@ use super::receiver::Receiver;
 use super::sender::{Sender, earliest};
 use super::settings::TcpConfig;
 use super::wire::{
-    ACK, AE, CWR, ECE, FIN, HEADERS, Header, IP_HEADER, MAX_SACKS, RST, STAMPED_SACKS, SYN, ace, unwrap,
+    ACK, AE, CWR, ECE, FIN, HEADERS, Header, IP_HEADER, MAX_SACKS, PSH, RST, STAMPED_SACKS, SYN, ace, unwrap,
 };
 use crate::app::Transport;
 use crate::host::{Envelope, Outbox};
@@ -221,13 +221,14 @@ impl Connection {
             }
         }
         if data > 0 {
+            let flags = header.flags;
             // The SYN took the first number.
             let start = unwrap(header.seq.wrapping_sub(1), self.receiver.next());
             if self.agreed.is_accurate {
                 self.receiver.count_mark(ecn);
-                self.receiver.on_segment(now, start, start + data, Ecn::NotEct, false);
+                self.receiver.on_segment(now, start, start + data, Ecn::NotEct, flags);
             } else {
-                self.receiver.on_segment(now, start, start + data, ecn, header.has(CWR));
+                self.receiver.on_segment(now, start, start + data, ecn, flags);
             }
             self.take_delivered();
         }
@@ -451,6 +452,9 @@ impl Connection {
         };
         if transmit.has_slowed && self.agreed.ecn && !self.agreed.is_accurate {
             header.flags |= CWR;
+        }
+        if transmit.ends_burst {
+            header.flags |= PSH;
         }
         self.send(now, &header, ecn, transmit.length as usize, out);
         if transmit.is_new && self.sender.unsent() == 0 {

@@ -8,6 +8,8 @@ pub(super) struct Transmit {
     pub(super) start: u64,
     pub(super) length: u32,
     pub(super) is_new: bool,
+    /// The last of a burst of two or more (PSH).
+    pub(super) ends_burst: bool,
     /// Reports to the receiver that its marks have been answered (CWR).
     pub(super) has_slowed: bool,
 }

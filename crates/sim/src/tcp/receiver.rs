@@ -8,8 +8,9 @@
 //! As Linux does it (`tcp_input.c`):
 //!
 //! ```text
-//! in order      each of the first 16, of the 16 after something that came twice, and of those that open the window
-//!               that is offered; then as soon as more than one segment's worth is unanswered, or after the delay
+//! in order      each of the first 16, of the 16 after something that came twice, of those that open the window that
+//!               is offered, and of those that end a burst (PSH); then as soon as more than one segment's worth is
+//!               unanswered, or after the delay
 //! window        grows by two segments with each that comes, up to a limit that begins at 64 kB and is raised once per
 //!               round trip to what twice came in it and more (tcp_grow_window, tcp_rcv_space_adjust)
 //! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40
@@ -24,6 +25,7 @@ use thalweg_units::{Duration, Ecn, Instant};
 use super::settings::{TcpAcks, TcpConfig};
 #[cfg(test)]
 use super::wire::MAX_SACKS;
+use super::wire::{CWR, PSH};
 
 /// Segments that one ACK covers.
 const SEGMENTS_PER_ACK: u32 = 2;
@@ -217,9 +219,9 @@ impl Receiver {
         self.smoothed_rtt = smoothed;
     }
 
-    /// A segment arrived with the bytes from `start` to `end`.
-    pub(super) fn on_segment(&mut self, now: Instant, start: u64, end: u64, ecn: Ecn, has_slowed: bool) {
-        if has_slowed {
+    /// A segment arrived with the bytes from `start` to `end`. Of its flags CWR and PSH count.
+    pub(super) fn on_segment(&mut self, now: Instant, start: u64, end: u64, ecn: Ecn, flags: u16) {
+        if flags & CWR != 0 {
             self.echoes = false;
         }
         if ecn == Ecn::Ce && !self.echoes {
@@ -233,7 +235,7 @@ impl Receiver {
             self.owed.is_due = true;
             self.owed.quick = QUICK_ACKS;
         } else if start <= self.next {
-            self.in_order(now, before, end);
+            self.in_order(now, before, end, flags & PSH != 0);
         } else {
             self.out_of_order(start, end);
             self.answer_hole(now);
@@ -285,7 +287,7 @@ impl Receiver {
         is_merged.then_some(until)
     }
 
-    fn in_order(&mut self, now: Instant, before: Option<Instant>, end: u64) {
+    fn in_order(&mut self, now: Instant, before: Option<Instant>, end: u64, is_pushed: bool) {
         let is_full = end - self.next >= self.segment_size;
         self.next = end;
         self.owed.is_due |= !self.ranges.is_empty();
@@ -304,7 +306,7 @@ impl Receiver {
                 if is_full && self.offer.on_segment(now, self.next, self.segment_size, self.smoothed_rtt) {
                     self.owed.quick = self.owed.quick.max(1);
                 }
-                self.owed.quick > 0 || self.next - self.told > self.segment_size
+                self.owed.quick > 0 || self.next - self.told > self.segment_size || is_full && is_pushed
             }
         };
         let merged = self.merged_until(now, before);
@@ -400,7 +402,7 @@ mod tests {
 
     /// Segment `number` of a thousand bytes arrives at `ms`; returns the ACK, if one is due.
     fn segment(receiver: &mut Receiver, ms: u64, number: u64) -> Option<(u64, Vec<(u64, u64)>)> {
-        receiver.on_segment(at(ms), number * 1_000, (number + 1) * 1_000, Ecn::NotEct, false);
+        receiver.on_segment(at(ms), number * 1_000, (number + 1) * 1_000, Ecn::NotEct, 0);
         receiver.is_due(at(ms)).then(|| {
             let mut blocks = [(0, 0); MAX_SACKS];
             let count = receiver.on_ack_sent(&mut blocks);
@@ -459,9 +461,35 @@ mod tests {
         let told: Vec<bool> = (0..20).map(|number| segment(&mut receiver, number, number).is_some()).collect();
         assert_eq!(told[..16], [true; 16]);
         assert_eq!(told[16..], [false, true, false, true]);
-        // Something out of order begins anew.
+        // What lies beyond a hole changes nothing, what comes twice begins anew.
         segment(&mut receiver, 20, 21);
-        assert!(segment(&mut receiver, 20, 20).is_some() && segment(&mut receiver, 20, 22).is_some());
+        assert!(segment(&mut receiver, 20, 20).is_some() && segment(&mut receiver, 20, 22).is_none());
+        segment(&mut receiver, 21, 22);
+        assert!(segment(&mut receiver, 21, 23).is_some() && segment(&mut receiver, 21, 24).is_some());
+    }
+
+    #[test]
+    fn linux_acknowledges_the_end_of_a_burst_at_once() {
+        let mut receiver = linux(false);
+        receiver.owed.quick = 0;
+        assert!(segment(&mut receiver, 0, 0).is_none());
+        receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
+        receiver.on_segment(at(1), 1_000, 2_000, Ecn::NotEct, PSH);
+        assert!(receiver.is_due(at(1)));
+    }
+
+    #[test]
+    fn linux_acknowledges_each_segment_while_the_window_that_it_offers_opens() {
+        let mut receiver = linux(false);
+        receiver.owed.quick = 0;
+        // 40 segments in a round trip where 10 were expected: the limit rises from 65,536 to 96,000 and three times as
+        // much more, and each segment opens the window by two.
+        for number in 0..40 {
+            segment(&mut receiver, number, number);
+        }
+        assert!(segment(&mut receiver, 101, 40).is_none());
+        let told: Vec<bool> = (41..60).map(|number| segment(&mut receiver, 101, number).is_some()).collect();
+        assert_eq!(told, [true; 19]);
     }
 
     #[test]
@@ -500,7 +528,7 @@ mod tests {
                 acks += 1;
                 receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
             }
-            receiver.on_segment(now, number * 1_000, (number + 1) * 1_000, Ecn::NotEct, false);
+            receiver.on_segment(now, number * 1_000, (number + 1) * 1_000, Ecn::NotEct, 0);
         }
         assert!((180..260).contains(&acks), "12 ms in batches of 50 us: {acks}");
     }
@@ -521,13 +549,13 @@ mod tests {
     #[test]
     fn rfc3168_6_1_3_a_mark_is_echoed_until_the_sender_has_slowed_down() {
         let mut receiver = receiver();
-        receiver.on_segment(at(0), 0, 1_000, Ecn::Ce, false);
+        receiver.on_segment(at(0), 0, 1_000, Ecn::Ce, 0);
         assert!(receiver.is_due(at(0)) && receiver.echoes());
-        receiver.on_segment(at(1), 1_000, 2_000, Ecn::Ect0, false);
+        receiver.on_segment(at(1), 1_000, 2_000, Ecn::Ect0, 0);
         assert!(receiver.echoes());
-        receiver.on_segment(at(2), 2_000, 3_000, Ecn::Ect0, true);
+        receiver.on_segment(at(2), 2_000, 3_000, Ecn::Ect0, CWR);
         assert!(!receiver.echoes());
-        receiver.on_segment(at(3), 3_000, 4_000, Ecn::Ce, true);
+        receiver.on_segment(at(3), 3_000, 4_000, Ecn::Ce, CWR);
         assert!(receiver.echoes(), "marked again");
     }
 }

@@ -22,7 +22,7 @@ use thalweg_units::{Duration, Instant};
 use super::bursts::PathView;
 use super::exchange::{Ack, Blocked, Echo, Happening, Transmit};
 use super::order::{Order, Slot};
-use super::settings::{MinRto, TcpConfig};
+use super::settings::{MinRto, TcpAcks, TcpConfig};
 use super::wire::{MAX_SACKS, newly_marked};
 use crate::result::TcpStats;
 
@@ -43,6 +43,33 @@ enum State {
     Delivered,
     /// Declared lost, not sent again yet.
     Lost,
+}
+
+/// The oldest and the newest first-time transmission that an ACK delivers, by order of sending.
+#[derive(Copy, Clone, Debug, Default)]
+struct Answered {
+    oldest: Option<(u64, Instant)>,
+    newest: Option<(u64, Instant)>,
+}
+
+impl Answered {
+    fn take_in(&mut self, ordinal: u64, sent: Instant) {
+        if self.oldest.is_none_or(|(oldest, _)| ordinal < oldest) {
+            self.oldest = Some((ordinal, sent));
+        }
+        if self.newest.is_none_or(|(newest, _)| ordinal >= newest) {
+            self.newest = Some((ordinal, sent));
+        }
+    }
+
+    /// When what the smoothed round trip is to be measured from was sent, and what the minimum and the controller go
+    /// by. Linux takes the oldest for the former, so that the delay of an ACK counts (`tcp_clean_rtx_queue`). `stamped`
+    /// stands in where nothing was sent for the first time.
+    fn sample(&self, acks: TcpAcks, stamped: Option<Instant>) -> Option<(Instant, Instant)> {
+        let newest = self.newest.map(|(_, sent)| sent).or(stamped)?;
+        let oldest = self.oldest.map(|(_, sent)| sent).filter(|_| acks == TcpAcks::Linux);
+        Some((oldest.unwrap_or(newest), newest))
+    }
 }
 
 /// A segment from SND.UNA on.
@@ -122,8 +149,9 @@ pub(super) struct Sender {
     window: u64,
     timers: Timers,
     probe: Probe,
-    /// New segments of the burst under way that have still to leave.
+    /// New segments of the burst under way that have still to leave, and how many it began with.
     burst: u64,
+    burst_size: u64,
     /// When something left last.
     latest: Option<Instant>,
     /// Nothing is out, nothing waits, and the path has been notified: it need not be notified again before the next
@@ -151,6 +179,7 @@ impl Sender {
             timers: Timers::default(),
             probe: Probe::default(),
             burst: 0,
+            burst_size: 0,
             latest: None,
             is_quiet: false,
             marks: Marks { ecn: config.ecn, counted: 0, has_slowed: false },
@@ -190,7 +219,7 @@ impl Sender {
 
     /// The handshake took so long.
     pub(super) fn on_handshake(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
-        self.path.on_rtt_sample(now, sent, is_repeated);
+        self.path.on_rtt_sample(now, sent, is_repeated, Duration::ZERO);
         self.path.finish(now);
     }
 
@@ -257,10 +286,12 @@ impl Sender {
             return false;
         }
         self.burst = view.burst().min(room / size);
+        self.burst_size = self.burst;
         true
     }
 
     fn send_new(&mut self, now: Instant) -> Transmit {
+        let ends_burst = self.burst == 1 && self.burst_size > 1;
         self.burst = self.burst.saturating_sub(1);
         self.latest = Some(now);
         let length = self.unsent().min(u64::from(self.path.path().datagram_size())) as u32;
@@ -276,7 +307,7 @@ impl Sender {
         }
         self.arm_probe(now);
         let has_slowed = std::mem::take(&mut self.marks.has_slowed);
-        Transmit { start, length, is_new: true, has_slowed }
+        Transmit { start, length, is_new: true, ends_burst, has_slowed }
     }
 
     fn repeat(&mut self, now: Instant, index: usize) -> Transmit {
@@ -296,7 +327,7 @@ impl Sender {
             // The timer runs for the oldest; its repair starts it anew (RFC 6298 section 5.1).
             self.timers.rto = Some(now + self.rto());
         }
-        Transmit { start, length, is_new: false, has_slowed: false }
+        Transmit { start, length, is_new: false, ends_burst: false, has_slowed: false }
     }
 
     /// New data if there are any, else the last segment again (RFC 8985 section 7.3).
@@ -373,11 +404,10 @@ impl Sender {
         let advances = ack.una > self.una;
         self.una = ack.una;
         self.path.on_cumulative_ack(ack.una);
-        // The newest first-time transmission that this ACK delivered.
-        let mut sample: Option<(u64, Instant)> = None;
+        let mut answered = Answered::default();
         let mut is_news = advances;
         while self.segments.front().is_some_and(|first| first.end() <= ack.una) {
-            self.deliver(now, 0, newest_before, &mut sample);
+            self.deliver(now, 0, newest_before, &mut answered);
             if let Some(segment) = self.segments.pop_front()
                 && segment.transmissions > 1
             {
@@ -395,11 +425,11 @@ impl Sender {
             if place == 0 && (end <= ack.una || (ack.blocks.len() > 1 && is_inside)) {
                 reports_probe |= self.on_duplicate(now, start, ack.una);
             } else if end > start && end <= self.next {
-                is_news |= self.on_block(now, start.max(ack.una), end, newest_before, &mut sample);
+                is_news |= self.on_block(now, start.max(ack.una), end, newest_before, &mut answered);
             }
         }
-        if let Some(sent) = sample.map(|(_, sent)| sent).or(ack.stamped.filter(|_| advances)) {
-            self.path.on_rtt_sample(now, sent, false);
+        if let Some((oldest, newest)) = answered.sample(self.config.acks, ack.stamped.filter(|_| advances)) {
+            self.path.on_rtt_sample(now, newest, false, newest.saturating_since(oldest));
         }
         match ack.echo {
             Echo::Mark if self.marks.ecn => self.path.on_ecn_echo(now),
@@ -436,7 +466,7 @@ impl Sender {
     }
 
     /// A segment has arrived at the peer.
-    fn deliver(&mut self, now: Instant, index: usize, newest_before: u64, sample: &mut Option<(u64, Instant)>) {
+    fn deliver(&mut self, now: Instant, index: usize, newest_before: u64, answered: &mut Answered) {
         let segment = &mut self.segments[index];
         let (state, ordinal, start) = (segment.state, segment.ordinal, segment.start);
         segment.state = State::Delivered;
@@ -450,8 +480,8 @@ impl Sender {
                 // step 2).
                 let rtt = self.path.path().rtt();
                 let is_first = is_repeated && rtt.has_sample && now.saturating_since(sent) < rtt.min;
-                if !is_repeated && sample.is_none_or(|(newest, _)| newest <= ordinal) {
-                    *sample = Some((ordinal, sent));
+                if !is_repeated {
+                    answered.take_in(ordinal, sent);
                 }
                 if is_first {
                     self.order.forget(ordinal);
@@ -471,14 +501,7 @@ impl Sender {
     }
 
     /// A block of SACKed bytes. Only what is new in it is looked at. Returns whether anything was.
-    fn on_block(
-        &mut self,
-        now: Instant,
-        start: u64,
-        end: u64,
-        newest_before: u64,
-        sample: &mut Option<(u64, Instant)>,
-    ) -> bool {
+    fn on_block(&mut self, now: Instant, start: u64, end: u64, newest_before: u64, answered: &mut Answered) -> bool {
         let mut at = start;
         let mut is_news = false;
         while at < end {
@@ -493,7 +516,7 @@ impl Sender {
             };
             let mut index = self.segments.partition_point(|segment| segment.start < at);
             while self.segments.get(index).is_some_and(|segment| segment.end() <= stop) {
-                self.deliver(now, index, newest_before, sample);
+                self.deliver(now, index, newest_before, answered);
                 index += 1;
             }
             is_news = true;

@@ -52,8 +52,7 @@ impl TcpProfile {
     const NAMES: &[&str] = &["linux", "paced", "shipped"];
     /// What Linux does where our policies have a name for it. CUBIC and HyStart are those of `tcp_cubic.c`, the
     /// reduction that of `tcp_cwnd_reduction`, the restart that of `tcp_cwnd_restart`; a mark is answered as a loss is.
-    const LINUX: &str =
-        "controller=cubic, start=hystart, reduction=prr, reordering=adaptive, undo=episode, restart=decay, mark=reduce";
+    const LINUX: &str = "controller=cubic, start=hystart, reduction=prr, rtt=classic, reordering=adaptive, undo=episode, restart=decay, mark=reduce";
 
     /// Its name in a scenario.
     pub fn name(self) -> &'static str {
@@ -335,7 +334,7 @@ mod tests {
     #[test]
     fn linux_is_cubic_with_hystart_that_nothing_paces() {
         let linux = policies(TcpProfile::Linux, "");
-        for part in ["controller=cubic", "start=hystart,", "reduction=prr,", "reordering=rack", "pacing=off"] {
+        for part in ["controller=cubic", "start=hystart,", "reduction=prr,", "reordering=adaptive", "pacing=off"] {
             assert!(linux.contains(part), "{part}: {linux}");
         }
         assert_eq!(TcpConfig::default(), TcpConfig::from(&Settings::default()));

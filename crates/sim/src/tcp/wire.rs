@@ -24,6 +24,7 @@ pub(super) const STAMPS: u16 = 12;
 pub(super) const FIN: u16 = 0x01;
 pub(super) const SYN: u16 = 0x02;
 pub(super) const RST: u16 = 0x04;
+pub(super) const PSH: u16 = 0x08;
 pub(super) const ACK: u16 = 0x10;
 pub(super) const ECE: u16 = 0x40;
 pub(super) const CWR: u16 = 0x80;

@@ -29,6 +29,7 @@ struct Draft {
     config: TransportConfig,
     /// Of the client.
     keep_alive: Option<Duration>,
+    client_id_length: Option<u8>,
     /// What the sizes of datagrams come to is decided when all of them are known.
     largest: Option<u16>,
     initial: Option<u16>,
@@ -195,6 +196,17 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
         },
     },
     TransportKey {
+        name: "client_connection_id",
+        example: "0",
+        doc: "bytes of the client's connection IDs, 0 to 20; default 8. `thalweg get` has none",
+        is_always_told: false,
+        read: |draft, field| {
+            let length = field.count(0..=20)?;
+            draft.client_id_length = u8::try_from(length).ok();
+            Some(Told::Number(length))
+        },
+    },
+    TransportKey {
         name: "send_window",
         example: r#""16 MB""#,
         doc: "bytes written and not yet acknowledged that a connection holds; default 256 MiB",
@@ -217,7 +229,8 @@ pub(super) fn transport(field: Option<&Field<'_>>, flow: &mut FlowPlan) -> Optio
         None => None,
     };
     let config = flow.server.clone();
-    let mut draft = Draft { config, keep_alive: None, largest: None, initial: None, discovers: true };
+    let mut draft =
+        Draft { config, keep_alive: None, client_id_length: None, largest: None, initial: None, discovers: true };
     let mut said = Vec::new();
     for key in TRANSPORT_KEYS {
         let field = table.as_ref().and_then(|table| table.get(key.name));
@@ -230,6 +243,7 @@ pub(super) fn transport(field: Option<&Field<'_>>, flow: &mut FlowPlan) -> Optio
     }
     draft.size_datagrams();
     flow.client = TransportConfig { keep_alive: draft.keep_alive.or(flow.client.keep_alive), ..draft.config.clone() };
+    flow.client_id_length = draft.client_id_length.unwrap_or(flow.client_id_length);
     flow.server = draft.config;
     Some(said)
 }

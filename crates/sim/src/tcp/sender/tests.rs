@@ -93,7 +93,7 @@ fn converse(seed: u64, policies: &str, config: TcpConfig) -> Sender {
         now = arrivals.chain(timers).min().unwrap_or_else(|| panic!("seed {seed}: deadlock at step {step}")).max(now);
         if let Some(index) = segments.iter().position(|(at, ..)| *at <= now) {
             let (_, start, end) = segments.swap_remove(index);
-            receiver.on_segment(now, start, end, Ecn::NotEct, false);
+            receiver.on_segment(now, start, end, Ecn::NotEct, 0);
         } else if let Some(index) = acks.iter().position(|(at, ..)| *at <= now) {
             let (_, una, blocks) = acks.swap_remove(index);
             sender.on_ack(now, Ack { una, blocks: &blocks, echo: Echo::None, has_data: false, stamped: None });

@@ -317,7 +317,7 @@ fn a_profile_that_keeps_alpha_grows_renos_window_as_slowly_beyond_the_window_bef
     let grown = |keeps_alpha: bool| {
         let mut cubic = Cubic::new(Profile { keeps_alpha, ..Profile::TCP });
         let now = Instant::ZERO;
-        let reduced = cubic.reduce(view(now, 10 * 1_200, 100), Signal::Loss);
+        let reduced = cubic.reduce(view(now, 10 * DATAGRAM, 100), Signal::Loss);
         cubic.grow(view(now, reduced, 100), 1);
         // So many windows that Reno's is beyond ten datagrams.
         for _ in 0..10 {
@@ -326,7 +326,7 @@ fn a_profile_that_keeps_alpha_grows_renos_window_as_slowly_beyond_the_window_bef
         let before = cubic.advance_reno(view(now, reduced, 100), 0);
         cubic.advance_reno(view(now, reduced, 100), reduced) - before
     };
-    assert_eq!(grown(false), 1_200);
+    assert_eq!(grown(false), DATAGRAM);
     // 3 × (1 - 0.7) / (1 + 0.7) of a datagram.
-    assert_eq!(grown(true), 1_200 * 9 / 17);
+    assert_eq!(grown(true), DATAGRAM * 9 / 17);
 }
