@@ -1,5 +1,6 @@
 """The lab's side of a row: a scenario, its runs, and what is read from them."""
 
+import hashlib
 import json
 import subprocess
 
@@ -46,7 +47,8 @@ def scenario(row):
 
 
 def run(program, row, folder, threads):
-    """Runs the scenario, what is there already excepted; the figures of each seed, and what the engine calls itself."""
+    """Runs the scenario, what is there already excepted; the figures of each seed, and what it decided,
+    as a hash of all runs."""
     file = folder / "lab.toml"
     file.write_text(scenario(row))
     out = folder / "lab"
@@ -59,7 +61,8 @@ def run(program, row, folder, threads):
     for item in manifest["runs"]:
         key = manifest["points"][item["point"]]["key"][:16]
         found[item["seed"]] = measured(row, out, key, item["seed"])
-    return found, manifest["engine"]
+    decisions = " ".join(item["decisions_hash"] for item in manifest["runs"])
+    return found, hashlib.sha256(decisions.encode()).hexdigest()[:16]
 
 
 def measured(row, out, key, seed):

@@ -53,6 +53,12 @@ class Row:
         """Mbps of the direction of the data."""
         return float(re.search(r'down = \{ rate = "([\d.]+) Mbps"', self.path)[1])
 
+    @property
+    def short_queue(self):
+        """Seconds that a queue given in bytes or packets is long; of another, None."""
+        given = re.search(r'queue = "([\d.]+) (B|packets)"', self.path)
+        return float(given[1]) * (8 if given[2] == "B" else 8 * 1500) / (self.rate * 1e6) if given else None
+
     def fingerprint(self):
         """Results of another row of this name are not results of this one."""
         kept = {name: value for name, value in asdict(self).items()

@@ -208,10 +208,11 @@ impl Connection {
         if self.state != State::Established {
             return;
         }
-        if let Some((stamp, _)) = header.stamps {
+        if let Some((stamp, echo)) = header.stamps {
             // The SYN took the first number.
             let start = if header.has(SYN) { 0 } else { unwrap(header.seq.wrapping_sub(1), self.receiver.next()) };
             self.receiver.on_stamp(start, stamp);
+            self.receiver.on_echo(data, echo, age(now, echo));
         }
         if header.has(ACK) && !header.has(SYN) {
             let outcome = self.on_ack(now, header, data > 0);
@@ -284,10 +285,7 @@ impl Connection {
             (true, false) if header.has(ECE) => Echo::Mark,
             (true, false) => Echo::None,
         };
-        let stamped = header.stamps.map(|(_, echo)| {
-            let age = millis(now).wrapping_sub(echo);
-            now - Duration::from_millis(u64::from(age.max(1)))
-        });
+        let stamped = header.stamps.map(|(_, echo)| now - age(now, echo));
         let outcome = self.sender.on_ack(now, Ack { una, blocks, echo, has_data, stamped });
         if advances && self.recording.wanted.packets {
             self.point(now, self.sender.una(), PacketFate::Acked, 0);
@@ -594,6 +592,11 @@ impl Connection {
     pub(super) fn contents_closed(&self) {
         self.contents.close(self.id);
     }
+}
+
+/// How long ago a timestamp left, to a millisecond, and that at least (RFC 7323 section 4.1).
+fn age(now: Instant, stamp: u32) -> Duration {
+    Duration::from_millis(u64::from(millis(now).wrapping_sub(stamp).max(1)))
 }
 
 /// A clock of timestamps.

@@ -12,7 +12,7 @@
 //!               is offered, and of those that end a burst (PSH); then as soon as more than one segment's worth is
 //!               unanswered, or after the delay
 //! window        grows by two segments with each that comes, up to a limit that begins at 64 kB and is raised once per
-//!               round trip to what twice came in it and more (tcp_grow_window, tcp_rcv_space_adjust)
+//!               round trip to twice what came in it and twice that growth (tcp_grow_window, tcp_rcvbuf_grow)
 //! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40
 //!               ms
 //! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th
@@ -43,8 +43,6 @@ const COMPRESSION: Duration = Duration::from_millis(1);
 const COMPRESSION_SHARE: u32 = 20;
 /// The window that is offered at first (half of `tcp_rmem`).
 const FIRST_WINDOW: u64 = 65_536;
-/// Segments that a limit of the window has room for beyond what is expected (`tcp_rcv_space_adjust`).
-const SPARE_SEGMENTS: u64 = 16;
 /// Segments that are expected in the first round trip (`TCP_INIT_CWND`).
 const FIRST_SEGMENTS: u64 = 10;
 /// Segments closer together than this are still in the ring of the network interface when it is looked at.
@@ -89,25 +87,37 @@ struct Offer {
     from: u64,
     /// What came in the largest round trip so far.
     most: u64,
+    /// The round trip as the receiver knows it: from when an ACK left until what answers it comes, queues included.
+    rtt: Duration,
+    /// The timestamp that was echoed last.
+    echo: u32,
 }
 
 impl Offer {
     /// A full segment came in order, up to `next`; returns whether it opens the window.
-    fn on_segment(&mut self, now: Instant, next: u64, segment: u64, rtt: Duration) -> bool {
+    fn on_segment(&mut self, now: Instant, next: u64, segment: u64) -> bool {
         let is_opened = self.window < self.limit;
         if is_opened {
             self.window = self.limit.min(self.window + 2 * segment);
         }
-        if now.saturating_since(self.since) >= rtt && !rtt.is_zero() {
+        if now.saturating_since(self.since) >= self.rtt && !self.rtt.is_zero() {
             let came = next - self.from;
             if came > self.most {
-                let expected = 2 * came + SPARE_SEGMENTS * segment;
-                self.limit = self.limit.max(expected + mul_div(expected, came - self.most, self.most));
+                // As much again, and what a sender adds that goes on growing as it did.
+                self.limit = self.limit.max(2 * came + 2 * mul_div(2 * came, came - self.most, self.most));
                 self.most = came;
             }
             (self.since, self.from) = (now, next);
         }
         is_opened
+    }
+
+    /// A full segment echoes a timestamp that is so old (`tcp_rcv_rtt_update`).
+    fn on_echo(&mut self, echo: u32, age: Duration) {
+        if std::mem::replace(&mut self.echo, echo) == echo {
+            return;
+        }
+        self.rtt = if self.rtt.is_zero() { age } else { age.min(self.rtt - self.rtt / 8 + age / 8) };
     }
 }
 
@@ -167,6 +177,8 @@ impl Receiver {
                 since: Instant::ZERO,
                 from: 0,
                 most: FIRST_SEGMENTS * u64::from(segment_size),
+                rtt: Duration::ZERO,
+                echo: 0,
             },
             latest: None,
             merged_since: Instant::ZERO,
@@ -206,6 +218,13 @@ impl Receiver {
     pub(super) fn on_stamp(&mut self, start: u64, stamp: u32) {
         if start <= self.told {
             self.stamp_to_echo = stamp;
+        }
+    }
+
+    /// It has `data` bytes, and echoes a timestamp that is so old.
+    pub(super) fn on_echo(&mut self, data: u64, echo: u32, age: Duration) {
+        if data >= self.segment_size {
+            self.offer.on_echo(echo, age);
         }
     }
 
@@ -303,7 +322,7 @@ impl Receiver {
         let is_due = match self.acks {
             TcpAcks::EverySecond => self.owed.waiting >= SEGMENTS_PER_ACK,
             TcpAcks::Linux => {
-                if is_full && self.offer.on_segment(now, self.next, self.segment_size, self.smoothed_rtt) {
+                if is_full && self.offer.on_segment(now, self.next, self.segment_size) {
                     self.owed.quick = self.owed.quick.max(1);
                 }
                 self.owed.quick > 0 || self.next - self.told > self.segment_size || is_full && is_pushed
@@ -482,8 +501,8 @@ mod tests {
     fn linux_acknowledges_each_segment_while_the_window_that_it_offers_opens() {
         let mut receiver = linux(false);
         receiver.owed.quick = 0;
-        // 40 segments in a round trip where 10 were expected: the limit rises from 65,536 to 96,000 and three times as
-        // much more, and each segment opens the window by two.
+        receiver.on_echo(1_000, 1, Duration::from_millis(100));
+        // 40 segments in a round trip where 10 were expected: the limit rises, and each segment opens the window by two.
         for number in 0..40 {
             segment(&mut receiver, number, number);
         }
