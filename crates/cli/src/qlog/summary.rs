@@ -188,7 +188,7 @@ impl Direction {
 }
 
 /// Numbers, and the numbers in strings that some writers use for 64 bits.
-fn integer(value: &Value) -> Option<u64> {
+pub(super) fn integer(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
@@ -385,8 +385,11 @@ impl Builder {
     }
 
     fn metrics(&mut self, time: f64, data: &Value) {
-        // Before the first ACK there is no sample; what is written then is the initial guess.
-        if let (true, Some(rtt)) = (self.recovery.heard, data.get("latest_rtt").and_then(Value::as_f64)) {
+        // Before the first ACK there is no sample; what is written then is the initial guess. TCP of a kernel tells a
+        // mean only, and no packets.
+        let is_sampled = self.recovery.heard || self.sent.packets + self.received.packets == 0;
+        let rtt = data.get("latest_rtt").or_else(|| data.get("smoothed_rtt")).and_then(Value::as_f64);
+        if let (true, Some(rtt)) = (is_sampled, rtt) {
             self.recovery.rtt.push((time, rtt));
         }
         if let Some(window) = data.get("congestion_window").and_then(integer) {
@@ -460,7 +463,7 @@ impl Builder {
 }
 
 /// Whether a received packet acknowledges something, or does not say what is in it.
-fn may_hold_an_ack(data: &Value) -> bool {
+pub(super) fn may_hold_an_ack(data: &Value) -> bool {
     let is_ack = |frame: &Value| frame.get("frame_type").and_then(Value::as_str) == Some("ack");
     data.get("frames").and_then(Value::as_array).is_none_or(|frames| frames.iter().any(is_ack))
 }

@@ -21,11 +21,7 @@ const color = (name) => {
 };
 const COLORS = 8;
 const choiceColor = (index) => color("k" + (((index % COLORS) + COLORS) % COLORS));
-// States have colors of their own: that of a choice never means a state.
-const STATES = {
-  "congestion avoidance": "s0", "probe bandwidth": "s0", recovery: "s1", "slow start": "s2", startup: "s2",
-  "conservative slow start": "s3", drain: "s3", "application limited": "s4", "probe rtt": "s5",
-};
+// States have colors of their own, in assets/states.json: that of a choice never means a state.
 // A state that the table does not have takes a color that its name decides.
 const stateColor = (name) => {
   if (STATES[name]) return color(STATES[name]);

@@ -11,6 +11,7 @@ mod overlay;
 mod page;
 mod picture;
 mod plots;
+mod senders;
 mod shown;
 mod tables;
 mod thin;
@@ -20,6 +21,7 @@ use std::path::Path;
 
 pub use error::ReportError;
 pub use overlay::MOST_RECORDINGS;
+pub use senders::{Sender, senders};
 
 use crate::file_name::file_name;
 use crate::results::Results;

@@ -125,7 +125,7 @@ fn line(series: &Series, most: usize) -> Line {
 }
 
 /// Which points of a line to keep, `most` at most: its last, and of equal stretches the smallest and the largest value.
-fn kept(series: &Series, most: usize) -> Vec<usize> {
+pub(super) fn kept(series: &Series, most: usize) -> Vec<usize> {
     let count = series.t.len().min(series.v.len());
     if count <= most {
         return (0..count).collect();
@@ -160,8 +160,16 @@ fn step(unit: &str, largest: f64) -> f64 {
     step
 }
 
-/// The states of a line; of those within a stretch that nobody could see apart the last.
+/// The states of a line, as differences in time.
 fn states(series: &Series) -> (Vec<String>, Vec<(i64, usize)>) {
+    let (kinds, begun) = visible_states(series);
+    let times = differences(begun.iter().map(|(at, _)| *at));
+    (kinds, times.into_iter().zip(begun).map(|(t, (_, kind))| (t, kind)).collect())
+}
+
+/// The names of states, and in microseconds when each began; of those within a stretch that nobody could see apart the
+/// last.
+pub(super) fn visible_states(series: &Series) -> (Vec<String>, Vec<(i64, usize)>) {
     const STRETCHES: f64 = 1_000.0;
     let span = series.t.last().copied().unwrap_or(0.0) / STRETCHES;
     let (mut kinds, mut begun): (Vec<String>, Vec<(i64, usize)>) = (Vec::new(), Vec::new());
@@ -181,8 +189,7 @@ fn states(series: &Series) -> (Vec<String>, Vec<(i64, usize)>) {
             begun.push((micros(last), kind));
         }
     }
-    let times = differences(begun.iter().map(|(at, _)| *at));
-    (kinds, times.into_iter().zip(begun).map(|(t, (_, kind))| (t, kind)).collect())
+    (kinds, begun)
 }
 
 /// Some of the points, and the last.

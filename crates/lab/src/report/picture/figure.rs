@@ -18,7 +18,7 @@ pub struct Picture {
     pub caption: String,
     /// The picture.
     pub svg: String,
-    /// The numbers in it.
+    /// The numbers in it; empty where they are in a file of their own.
     pub csv: String,
 }
 
@@ -28,15 +28,17 @@ impl Picture {
         let mut out = String::new();
         let _ = write!(
             out,
-            "<figure class=\"picture\" data-name=\"{}\"><figcaption><b>{}</b></figcaption>{}<p class=\"soft\">{}</p>\
-             <script type=\"text/csv\">{}</script></figure>",
+            "<figure class=\"picture\" data-name=\"{}\"><figcaption><b>{}</b></figcaption>{}<p class=\"soft\">{}</p>",
             escape(&self.name),
             escape(&self.title),
             self.svg,
             escape(&self.caption),
-            // A script ends at the first "</", whatever it means.
-            self.csv.replace("</", "< /")
         );
+        if !self.csv.is_empty() {
+            // A script ends at the first "</", whatever it means.
+            let _ = write!(out, "<script type=\"text/csv\">{}</script>", self.csv.replace("</", "< /"));
+        }
+        out.push_str("</figure>");
         out
     }
 }

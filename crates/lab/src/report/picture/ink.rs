@@ -59,6 +59,16 @@ pub(super) enum Anchor {
     End,
 }
 
+/// What stands before a name in a legend.
+pub(super) enum Sample {
+    /// A mark in the color of a choice.
+    Mark(usize),
+    /// A line of this class.
+    Line(String),
+    /// A filled rectangle of this class.
+    Block(String),
+}
+
 /// A picture being drawn.
 pub(super) struct Ink {
     body: String,
@@ -173,19 +183,30 @@ impl Ink {
     }
 
     /// Draws a legend in rows from `top` on and gives the height that it takes; nothing for a single nameless entry.
-    pub(super) fn legend(&mut self, entries: &Legend, (left, top): (f64, f64)) -> f64 {
+    pub(super) fn legend(&mut self, entries: &Legend, from: (f64, f64)) -> f64 {
+        let names: Vec<String> = entries.iter().map(|(name, _)| name.clone()).collect();
+        let names = super::labels::distinct(&names, 60);
+        let samples = names.into_iter().zip(entries).map(|(name, (_, color))| (Sample::Mark(*color), name));
+        self.keys(&samples.collect::<Vec<_>>(), from)
+    }
+
+    /// The same with samples of any kind.
+    pub(super) fn keys(&mut self, entries: &[(Sample, String)], (left, top): (f64, f64)) -> f64 {
         const ROW: f64 = 20.0;
-        if entries.iter().all(|(name, _)| name.is_empty()) {
+        if entries.iter().all(|(_, name)| name.is_empty()) {
             return 0.0;
         }
         let (mut x, mut y) = (left, top);
-        let names: Vec<String> = entries.iter().map(|(name, _)| name.clone()).collect();
-        for (name, (_, color)) in super::labels::distinct(&names, 60).iter().zip(entries) {
+        for (sample, name) in entries {
             let width = 34.0 + text_width(name);
             if x + width > WIDTH - 10.0 && x > left {
                 (x, y) = (left, y + ROW);
             }
-            self.mark(*color, (x + 8.0, y + 9.0), 4.2, name);
+            match sample {
+                Sample::Mark(color) => self.mark(*color, (x + 8.0, y + 9.0), 4.2, name),
+                Sample::Line(class) => self.line(class, (x, y + 9.0), (x + 14.0, y + 9.0)),
+                Sample::Block(class) => self.rect(class, None, (x + 1.0, y + 5.0), (12.0, 8.0), name),
+            }
             self.text("label", (x + 18.0, y + 13.0), Anchor::Start, name);
             x += width;
         }

@@ -1,6 +1,7 @@
 //! Pictures as SVG: plain text that is the same on every machine, so that reports can be compared with `diff`. Colors
 //! come from the page's style sheet.
 
+mod course;
 mod dots;
 mod facets;
 mod figure;
@@ -11,6 +12,7 @@ mod lines;
 mod scale;
 mod spread;
 
+pub use course::{Course, Look, Stage, Track};
 pub use dots::{Dots, Mark, Row};
 pub use facets::{MOST as MOST_PANELS, Panel, left_out};
 pub use figure::{Picture, legend};
