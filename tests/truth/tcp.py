@@ -33,7 +33,7 @@ SETTINGS = {
 HEAD = struct.Struct("=8B24I4Q6I4Q2I2Q2I")
 NAMES = ("t", "ca_state", "window", "ssthresh", "rtt_us", "rttvar_us", "unacked", "sacked", "lost", "retrans",
          "total_retrans", "acked", "min_rtt_us", "notsent", "rwnd_limited_us", "sndbuf_limited_us", "busy_us",
-         "dsack_dups", "reord_seen", "pacing_rate", "delivered_ce")
+         "dsack_dups", "reord_seen", "pacing_rate", "delivered_ce", "mss")
 
 
 def look(connection, now):
@@ -42,7 +42,7 @@ def look(connection, now):
     x = HEAD.unpack(raw[:HEAD.size].ljust(HEAD.size, b"\0"))
     i, q, s, b = x[8:32], x[32:36], x[36:42], x[42:46]
     return (now, x[1], i[18], i[17], i[15], i[16], i[4], i[5], i[6], i[7], i[23], q[2], s[3], s[2], b[2], b[3], b[1],
-            x[50], x[51], q[0], x[47])
+            x[50], x[51], q[0], x[47], i[2])
 
 
 def watch(connection, samples, stop):

@@ -8,4 +8,5 @@ mod lab;
 mod measuring;
 mod outputs;
 mod surviving;
+mod traces;
 mod transfers;

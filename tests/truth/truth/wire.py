@@ -50,7 +50,7 @@ def run(program, row, folder, seed):
                     shutil.copy(file, folder)
 
 
-def carried_out(program, row, scratch, folder, seed):
+def carried_out(program, row, scratch, folder, seed, timeout=120):
     (scratch / "plan.json").write_text(json.dumps(plan(row, scratch, folder, seed, program)))
     (scratch / "path.toml").write_text(f"[path.link]\n{row.path}")
     ends = f"{sys.executable} -I -S {ENDS}"
@@ -62,9 +62,9 @@ def carried_out(program, row, scratch, folder, seed):
         command += ["--pcapng", scratch / "packets.pcapng"]
     command += ["--", *ends.split(), "fetch", scratch / "plan.json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
-        return None, {"valid": False, "invalid_because": ["the run took longer than 120 s"]}
+        return None, {"valid": False, "invalid_because": [f"the run took longer than {timeout:g} s"]}
     if done.returncode in (125, 126, 127):
         # Nothing was emulated, which is no run to throw away.
         raise RuntimeError(f"thalweg emulate ended with {done.returncode}: {done.stderr.strip()[-500:]}")

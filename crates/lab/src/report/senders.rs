@@ -141,7 +141,7 @@ impl<'s> Drawn<'s> {
                     keys: keys.map(|(look, name, _)| (look, name.to_owned())).collect(),
                 },
                 Stage {
-                    title: "round-trip time".to_owned(),
+                    title: "RTT".to_owned(),
                     unit: Unit::Seconds,
                     height: 140.0,
                     tracks: vec![track(by_state(), &self.round_trip)],
@@ -155,7 +155,9 @@ impl<'s> Drawn<'s> {
         Some(Picture {
             name: format!("sender-{}", at + 1),
             title: self.sender.name.clone(),
-            caption: format!("Congestion window and smoothed RTT in the color of the state.{states}"),
+            caption: format!(
+                "Congestion window and RTT in the color of the state; the RTT is smoothed where the trace has that.{states}"
+            ),
             svg: course.svg()?,
             csv: String::new(),
         })
@@ -196,7 +198,7 @@ fn shares(states: &[(f64, String)], end: f64) -> String {
     }
     let total: f64 = spent.iter().map(|(_, lasted)| lasted).sum();
     let share = |lasted: f64| if total > 0.0 { lasted / total } else { 0.0 };
-    let texts = spent.iter().map(|(state, lasted)| format!("{state} {}", metric::format(share(*lasted), Unit::Share)));
+    let texts = spent.iter().map(|(state, lasted)| format!("{state} {}", metric::format_to(share(*lasted), Unit::Share, 2)));
     texts.collect::<Vec<_>>().join(", ")
 }
 
@@ -237,7 +239,7 @@ fn together(title: &str, all: &[Drawn<'_>]) -> Option<Picture> {
         stages: vec![
             stage("congestion window", Unit::Bytes, 250.0, windows),
             stage("bytes in flight", Unit::Bytes, 150.0, tracks(|one| &one.in_flight, Look::Choice)),
-            stage("round-trip time", Unit::Seconds, 150.0, tracks(|one| &one.round_trip, Look::Choice)),
+            stage("RTT", Unit::Seconds, 150.0, tracks(|one| &one.round_trip, Look::Choice)),
         ],
         strips,
         legend: all.iter().enumerate().map(|(at, one)| (one.sender.name.clone(), color(at))).collect(),
@@ -245,7 +247,9 @@ fn together(title: &str, all: &[Drawn<'_>]) -> Option<Picture> {
     Some(Picture {
         name: "senders".to_owned(),
         title: "All traces over each other".to_owned(),
-        caption: format!("Time is counted from the first event of each trace.{dashed}{below}"),
+        caption: format!(
+            "Time is counted from the first event of each trace; the RTT is smoothed where a trace has that.{dashed}{below}"
+        ),
         svg: course.svg()?,
         csv: String::new(),
     })

@@ -175,9 +175,10 @@ impl Stage {
     }
 }
 
-/// Adds the part of a line between two times, whose values hold until the next.
+/// Adds the part of a line between two times, whose values hold until the next. It begins at the value before, so that
+/// a step at the beginning of a state has the color of that state.
 fn steps(d: &mut String, points: &[(f64, f64)], (from, until): (f64, f64), across: &Scale, up: &Scale) {
-    let first = points.partition_point(|point| point.0 <= from).saturating_sub(1);
+    let first = points.partition_point(|point| point.0 < from).saturating_sub(1);
     let last = points.partition_point(|point| point.0 < until);
     let Some(part) = points.get(first..last).filter(|part| !part.is_empty()) else { return };
     let mut y = up.at(part[0].1);
