@@ -141,6 +141,9 @@ fn read_sender(file: &Path, name: String) -> Result<Sender> {
 
 fn read(file: &Path, sink: &mut dyn FnMut(reader::Item)) -> Result<()> {
     let name = file.display();
+    if file.is_dir() {
+        return Err(Failure::failed(format!("{name} is a directory; name the traces in it, such as {name}/*.sqlog")));
+    }
     let opened = std::fs::File::open(file).context(format_args!("cannot open {name}"))?;
     let opened = std::io::BufReader::with_capacity(1 << 18, opened);
     reader::read(opened, sink).context(format_args!("cannot read {name}"))

@@ -90,6 +90,7 @@ fn files_of_one_name_are_told_apart_by_their_directories() {
 fn what_cannot_be_drawn_is_said_in_a_line_and_leaves_the_page_as_it_was() {
     let place = scene();
     fs::write(place.path("empty.sqlog"), "").unwrap();
+    fs::create_dir(place.path("folder")).unwrap();
     fs::write(place.path("nothing.sqlog"), "\u{1e}{\"trace\":{}}\n").unwrap();
     fs::write(
         place.path("packets.sqlog"),
@@ -100,7 +101,8 @@ fn what_cannot_be_drawn_is_said_in_a_line_and_leaves_the_page_as_it_was() {
     let out = place.arg("page.html");
     for (name, said) in [
         ("none.sqlog", "cannot open"),
-        ("empty.sqlog", "cannot read"),
+        ("empty.sqlog", "no qlog event is in it; take one that"),
+        ("folder", "is a directory; name the traces in it"),
         ("nothing.sqlog", "no qlog event is in it; take one that"),
         ("packets.sqlog", "leave out --html for a summary"),
     ] {

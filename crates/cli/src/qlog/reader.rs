@@ -45,13 +45,16 @@ pub struct Event {
 
 const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// Reads everything from `input`.
+/// Reads everything from `input`. An empty one has no items.
 ///
 /// # Errors
 ///
 /// Errors of `input`, and `InvalidData` if a whole-document file is not JSON.
 pub fn read(mut input: impl BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
     let start = input.fill_buf()?;
+    if start.is_empty() {
+        return Ok(());
+    }
     let sequence = start.first() == Some(&RECORD_SEPARATOR);
     // Newline-delimited JSON: the first line is a document of its own and more follows.
     let lines = !sequence && first_line_is_a_document(start);

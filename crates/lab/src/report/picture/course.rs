@@ -124,14 +124,15 @@ impl Course {
         let mut y = top + 6.0;
         for (color, states) in &self.strips {
             ink.mark(*color, (LEFT - 12.0, y + STRIP.0 / 2.0), 4.0, "");
-            for (at, (from, state)) in states.iter().enumerate() {
+            // A path for each state, as there may be many of each.
+            let mut paths: BTreeMap<&str, String> = BTreeMap::new();
+            for (at, (from, state)) in states.iter().enumerate().filter(|(_, (_, state))| !state.is_empty()) {
                 let until = states.get(at + 1).map_or(self.end, |next| next.0);
-                if state.is_empty() {
-                    continue;
-                }
-                let (left, right) = (across.at(*from), across.at(until));
-                let class = format!("strip {}", colors.class(state));
-                ink.rect(&class, None, (left, y), ((right - left).max(0.1), STRIP.0), state);
+                let (left, right) = (across.at(*from), across.at(until).max(across.at(*from) + 0.1));
+                *paths.entry(state).or_default() += &format!("M{left:.1} {:.1}H{right:.1}", y + STRIP.0 / 2.0);
+            }
+            for (state, d) in &paths {
+                ink.stroke(&format!("strip {}", colors.class(state)), d, Some(STRIP.0));
             }
             y += STRIP.1;
         }
@@ -228,7 +229,7 @@ impl Colors {
     }
 
     fn keys(&self) -> Vec<(Sample, String)> {
-        let block = |state: &String| (Sample::Block(format!("strip {}", self.class(state))), state.clone());
+        let block = |state: &String| (Sample::Block(format!("block {}", self.class(state))), state.clone());
         self.shown.iter().map(block).collect()
     }
 }
