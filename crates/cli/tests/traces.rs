@@ -121,6 +121,14 @@ fn what_cannot_be_drawn_is_said_in_a_line_and_leaves_the_page_as_it_was() {
 }
 
 #[test]
+fn a_summary_does_not_count_packets_that_a_trace_does_not_tell_of() {
+    let place = scene();
+    let told = text(&run(&["qlog", &place.arg("short.sqlog")]).stdout);
+    assert!(told.contains("min 100 ms, median 105 ms, max 110 ms (11 samples)"), "{told}");
+    assert!(told.contains("slow_start") && !told.contains("0 packets") && !told.contains("MTU"), "{told}");
+}
+
+#[test]
 fn no_trace_is_taken_for_the_page() {
     let place = scene();
     let (short, long) = (place.arg("short.sqlog"), place.arg("long.sqlog"));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use thalweg_units::human_bytes;
 
-use super::summary::{Share, Summary, Traffic};
+use super::summary::{Loss, Mtu, Share, Summary, Traffic};
 use crate::text::{bits_per_second, count, milliseconds, sparkline};
 
 /// The page.
@@ -30,8 +30,12 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
         write!(time, ", handshake done after {}", milliseconds(handshake))?;
     }
     line(out, "time", &time)?;
-    traffic(out, "sent", &s.sent)?;
-    traffic(out, "received", &s.received)?;
+    // TCP of a kernel tells of no packets.
+    let has_packets = s.sent.packets + s.received.packets > 0;
+    if has_packets {
+        traffic(out, "sent", &s.sent)?;
+        traffic(out, "received", &s.received)?;
+    }
     if let Some(rtt) = &s.rtt {
         line(
             out,
@@ -45,7 +49,9 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
             ),
         )?;
     }
-    losses(out, s)?;
+    if has_packets || s.loss != Loss::default() {
+        losses(out, s)?;
+    }
     if let Some(window) = &s.congestion_window {
         line(
             out,
@@ -58,18 +64,9 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
             ),
         )?;
     }
-    let mtu = match s.mtu.last {
-        Some(last) => format!("{last} bytes after {}", count(s.mtu.changes, "change")),
-        None => "no changes".into(),
-    };
-    line(
-        out,
-        "MTU",
-        &format!(
-            "{mtu}; largest packet sent {}, received {}",
-            s.mtu.largest_packet_sent, s.mtu.largest_packet_received
-        ),
-    )?;
+    if has_packets || s.mtu.changes > 0 {
+        mtu(out, &s.mtu)?;
+    }
     shares(out, "phases", &s.phases)?;
     shares(out, "held back by", &s.limits)?;
     let mut notes = Vec::new();
@@ -91,6 +88,21 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
         line(out, "damaged", &format!("{} (a last one is normal after a kill)", count(s.damaged_records, "record")))?;
     }
     plots(out, s)
+}
+
+fn mtu(out: &mut String, mtu: &Mtu) -> std::fmt::Result {
+    let changes = match mtu.last {
+        Some(last) => format!("{last} bytes after {}", count(mtu.changes, "change")),
+        None => "no changes".into(),
+    };
+    line(
+        out,
+        "MTU",
+        &format!(
+            "{changes}; largest packet sent {}, received {}",
+            mtu.largest_packet_sent, mtu.largest_packet_received
+        ),
+    )
 }
 
 fn line(out: &mut String, name: &str, text: &str) -> std::fmt::Result {

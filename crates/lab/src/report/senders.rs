@@ -186,7 +186,7 @@ impl<'s> Drawn<'s> {
     }
 }
 
-/// "slow start 12 %, recovery 3 %", in the order of their first appearance.
+/// "slow start 12.0 %, recovery 3.5 %", in the order of their first appearance.
 fn shares(states: &[(f64, String)], end: f64) -> String {
     let mut spent: Vec<(&str, f64)> = Vec::new();
     for (at, (from, state)) in states.iter().enumerate() {
@@ -198,8 +198,7 @@ fn shares(states: &[(f64, String)], end: f64) -> String {
     }
     let total: f64 = spent.iter().map(|(_, lasted)| lasted).sum();
     let share = |lasted: f64| if total > 0.0 { lasted / total } else { 0.0 };
-    let texts =
-        spent.iter().map(|(state, lasted)| format!("{state} {}", metric::format_to(share(*lasted), Unit::Share, 2)));
+    let texts = spent.iter().map(|(state, lasted)| format!("{state} {:.1} %", 100.0 * share(*lasted)));
     texts.collect::<Vec<_>>().join(", ")
 }
 
@@ -286,7 +285,7 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         assert_eq!(page.matches("<figure").count(), 3, "all over each other, and each by itself");
-        assert!(page.contains("slow start 50 %, recovery 50 %"));
+        assert!(page.contains("slow start 50.0 %, recovery 50.0 %"));
         for wrong in ["NaN", "inf\"", "src=\"http", "@import"] {
             assert!(!page.contains(wrong), "{wrong}");
         }

@@ -233,3 +233,56 @@ impl Colors {
         self.shown.iter().map(block).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(look: Look, strips: Vec<(usize, States)>) -> Course {
+        let points = vec![(0.0, 10.0), (1.0, 20.0), (2.0, 5.0), (4.0, 8.0)];
+        let stage = Stage {
+            title: "window".to_owned(),
+            unit: Unit::Bytes,
+            height: 100.0,
+            tracks: vec![Track { look, points }],
+            keys: Vec::new(),
+        };
+        Course { name: "w".to_owned(), end: 4.0, stages: vec![stage], strips, legend: Vec::new() }
+    }
+
+    fn states() -> States {
+        vec![(0.0, "slow start".to_owned()), (2.0, "recovery".to_owned()), (3.0, "something else".to_owned())]
+    }
+
+    #[test]
+    fn a_step_has_the_color_of_the_state_that_begins_with_it() {
+        let svg = course(Look::States(states()), Vec::new()).svg().unwrap();
+        let path = |class: &str| {
+            let from = svg.split(&format!("<path class=\"curve {class}\" d=\"")).nth(1).unwrap();
+            from.split('"').next().unwrap().to_owned()
+        };
+        let (start, recovery) = (path("s2"), path("s1"));
+        // 4 s reach from 96 to 854.
+        assert_eq!(start.matches('V').count(), 1, "one step up: {start}");
+        assert!(start.ends_with("H475.0") && recovery.starts_with("M475.0 "), "{start} {recovery}");
+        assert_eq!(recovery.matches('V').count(), 1, "the step down: {recovery}");
+        assert!(recovery.ends_with("H664.5"), "{recovery}");
+        assert!(svg.contains(">something else<"), "a state that nobody knows is in the legend, too");
+    }
+
+    #[test]
+    fn strips_end_where_a_nameless_state_begins() {
+        let mut strip = states();
+        strip.push((3.5, String::new()));
+        let svg = course(Look::Choice(0), vec![(0, strip)]).svg().unwrap();
+        assert_eq!(svg.matches("class=\"strip ").count(), 3);
+        assert!(svg.contains("H759.2\"") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_picture() {
+        let mut empty = course(Look::Choice(0), Vec::new());
+        empty.stages[0].tracks.clear();
+        assert!(empty.svg().is_none());
+    }
+}
