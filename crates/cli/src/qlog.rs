@@ -76,7 +76,10 @@ impl QlogArgs {
 
     fn draw(&self, out: &Path) -> Result<()> {
         // Who forgets OUT names a trace in its place.
-        if out.extension().is_some_and(|ending| ending == "sqlog" || ending == "qlog") {
+        let is_trace = out.extension().is_some_and(|ending| ending == "sqlog" || ending == "qlog");
+        let target = out.canonicalize().ok();
+        let is_read = target.is_some() && self.files.iter().any(|file| file.canonicalize().ok() == target);
+        if is_trace || is_read {
             let name = out.display();
             return Err(Failure::usage(format!(
                 "--html {name} would replace a trace; name a page before it: --html OUT"

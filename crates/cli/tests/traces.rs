@@ -137,6 +137,11 @@ fn no_trace_is_taken_for_the_page() {
     assert_eq!(forgotten.status.code(), Some(2));
     assert!(text(&forgotten.stderr).contains("--html OUT"), "{}", text(&forgotten.stderr));
     assert_eq!(fs::read_to_string(&short).unwrap(), before);
+    // Whatever the name of the trace is.
+    fs::copy(&short, place.path("trace")).unwrap();
+    let same = run(&["qlog", "--html", &place.arg("trace"), &place.arg("trace")]);
+    assert_eq!(same.status.code(), Some(2), "{}", text(&same.stderr));
+    assert_eq!(fs::read_to_string(place.path("trace")).unwrap(), before);
     let both = run(&["qlog", "--json", "--html", &place.arg("page.html"), &short]);
     assert_eq!(both.status.code(), Some(2));
     let nowhere = run(&["qlog", "--html", &place.arg("no/such/page.html"), &short]);
