@@ -85,7 +85,19 @@ impl Builder {
         };
         add(&mut self.sender.window, bytes("congestion_window").map(|bytes| bytes as f64));
         let threshold = bytes("ssthresh").filter(|bytes| *bytes < NO_THRESHOLD);
-        add(&mut self.sender.threshold, threshold.map(|bytes| bytes as f64));
+        // Who writes every value each time leaves out a threshold that there is no longer, as after an undo; of who
+        // writes changes only, the last one holds.
+        let is_whole = ["congestion_window", "bytes_in_flight", "smoothed_rtt", "min_rtt"]
+            .iter()
+            .all(|key| data.get(*key).is_some());
+        match threshold {
+            Some(bytes) => add(&mut self.sender.threshold, Some(bytes as f64)),
+            None if is_whole && self.sender.threshold.v.last().is_some_and(|last| last.is_finite()) => {
+                self.sender.threshold.t.push(time);
+                self.sender.threshold.v.push(f64::NAN);
+            }
+            None => {}
+        }
         add(&mut self.sender.in_flight, bytes("bytes_in_flight").map(|bytes| bytes as f64));
         let round_trip = ["smoothed_rtt", "latest_rtt"].iter().find_map(|key| data.get(*key)?.as_f64());
         let list = if self.has_heard { &mut self.sender.round_trip } else { &mut self.assumed };
@@ -157,6 +169,20 @@ mod tests {
             let sender = sender(&[(0.0, "metrics_updated", data)]).unwrap();
             assert!(sender.threshold.t.is_empty() && sender.window.v == [12_000.0], "{text}");
         }
+    }
+
+    #[test]
+    fn a_threshold_ends_where_all_values_are_told_but_it() {
+        let whole = json!({"congestion_window": 1, "bytes_in_flight": 1, "smoothed_rtt": 1.0, "min_rtt": 1.0});
+        let mut with = whole.clone();
+        with["ssthresh"] = json!(7_000);
+        let changed = json!({"congestion_window": 2});
+        let events = [whole.clone(), with, changed, whole.clone(), whole];
+        let timed: Vec<(f64, &str, Value)> =
+            (0_u32..).zip(events).map(|(at, data)| (f64::from(at) * 1000.0, "metrics_updated", data)).collect();
+        let threshold = sender(&timed).unwrap().threshold;
+        assert_eq!(threshold.t, [1.0, 3.0]);
+        assert!(threshold.v[0] == 7_000.0 && threshold.v[1].is_nan());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Sender {
     pub end: f64,
     /// The congestion window, in bytes.
     pub window: Series,
-    /// The slow-start threshold, in bytes; without points while there is none.
+    /// The slow-start threshold, in bytes; without points or not a number while there is none.
     pub threshold: Series,
     /// Bytes in flight.
     pub in_flight: Series,

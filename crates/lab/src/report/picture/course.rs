@@ -44,7 +44,7 @@ impl Look {
 pub struct Track {
     /// Its look.
     pub look: Look,
-    /// Seconds, ascending, and values; each is valid until the next.
+    /// Seconds, ascending, and values; each is valid until the next. None is drawn of one that is not finite.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -182,19 +182,28 @@ fn steps(d: &mut String, points: &[(f64, f64)], (from, until): (f64, f64), acros
     let first = points.partition_point(|point| point.0 < from).saturating_sub(1);
     let last = points.partition_point(|point| point.0 < until);
     let Some(part) = points.get(first..last).filter(|part| !part.is_empty()) else { return };
-    let mut y = up.at(part[0].1);
-    *d += &format!("M{:.1} {y:.1}", across.at(part[0].0.max(from)));
-    for (time, value) in &part[1..] {
-        let to = up.at(*value);
-        // What is not seen to move needs no step.
-        if (to - y).abs() >= 0.05 {
-            y = to;
-            *d += &format!("H{:.1}V{y:.1}", across.at(*time));
+    let mut pen = None;
+    for (time, value) in part {
+        let (x, to) = (across.at(time.max(from)), up.at(*value));
+        match pen {
+            Some(_) if !value.is_finite() => {
+                *d += &format!("H{x:.1}");
+                pen = None;
+                continue;
+            }
+            None if !value.is_finite() => continue,
+            None => *d += &format!("M{x:.1} {to:.1}"),
+            // What is not seen to move needs no step.
+            Some(y) if f64::abs(to - y) < 0.05 => continue,
+            Some(_) => *d += &format!("H{x:.1}V{to:.1}"),
         }
+        pen = Some(to);
     }
-    // Until the next value, in the color of this state.
-    let end = points.get(last).map_or(part[part.len() - 1].0, |next| next.0).min(until);
-    *d += &format!("H{:.1}", across.at(end));
+    if pen.is_some() {
+        // Until the next value, in the color of this state.
+        let end = points.get(last).map_or(part[part.len() - 1].0, |next| next.0).min(until);
+        *d += &format!("H{:.1}", across.at(end));
+    }
 }
 
 /// The colors of the states of a picture, in the order in which the table has them.
@@ -277,6 +286,16 @@ mod tests {
         let svg = course(Look::Choice(0), vec![(0, strip)]).svg().unwrap();
         assert_eq!(svg.matches("class=\"strip ").count(), 3);
         assert!(svg.contains("H759.2\"") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn a_line_has_a_gap_where_it_has_no_value() {
+        let mut gap = course(Look::Choice(0), Vec::new());
+        gap.stages[0].tracks[0].points[1].1 = f64::NAN;
+        let svg = gap.svg().unwrap();
+        let d = svg.split("<path class=\"curve c0\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(d.matches('M').count(), 2, "{d}");
+        assert!(d.contains("H285.5M475.0") && !svg.contains("NaN"), "{d}");
     }
 
     #[test]
