@@ -60,6 +60,8 @@ const buildPicker = (holder, runs, optional, onChange) => {
     tell();
   };
   const seeds = new Set(runs.map((run) => run.seed));
+  // Of a single choice colors tell lines apart, not runs: the legend of each plot has them.
+  const choices = new Set(runs.map((run) => run.choice));
   if (runs.length > 1) {
     const field = document.createElement("fieldset");
     field.className = "picker";
@@ -85,7 +87,7 @@ const buildPicker = (holder, runs, optional, onChange) => {
           else chosen.delete(run);
           if (!chosen.size) { chosen.add(run); input.checked = true; }
           tell();
-        }, swatchBox(run));
+        }, choices.size > 1 ? swatchBox(run) : null);
         boxes.set(run, input);
         row.append(label);
       }

@@ -172,13 +172,14 @@ const packetModel = (list, end, byBytes) => {
   return {
     title: byBytes ? "Bytes sent over time, by packet" : "Packet numbers over time", name: "packets", unit: byBytes ? "B" : "", quantity: byBytes ? "bytes sent" : "packet number",
     height: 340, end, legend,
-    shapes: (view, hidden) => list.flatMap((packets, at) => {
+    // The first run lies on top, as with lines.
+    shapes: (view, hidden) => list.map((packets, at) => {
       if (hidden.has("run " + at)) return [];
       return kinds.filter((kind) => !hidden.has(kind)).map((kind) => {
         const stroke = isAlone ? color(KINDS[kind]) : choiceColor(looks[at].index);
         return packetShapes(kind, packets[kind], heights[at][kind], view, { stroke, alpha: strength(at) * (kind === "acked" ? (isAlone ? 0.75 : 0.4) : 1) });
       });
-    }),
+    }).reverse().flat(),
     range: (from, to) => {
       let min = Infinity, max = -Infinity;
       list.forEach((packets, at) => {
