@@ -327,6 +327,10 @@ impl Window {
         if let Some(next) = self.next_reduction.take() {
             self.reduction = next;
         }
+        if target >= self.window {
+            self.take(Step { window: target, done: true });
+            return;
+        }
         let step = self.reduction.enter(self.window, target, self.progress(event));
         self.take(step);
     }

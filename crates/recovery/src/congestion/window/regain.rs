@@ -3,15 +3,24 @@
 //!
 //! ```text
 //! empty       = RTT ≤ smallest RTT + allowance
-//! by chance   = a loss, not a mark, where the queue was empty at least once in each of the last two round trips,
-//!               and of the latest packets no more than 2 % were lost
 //! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
-//! after one, while the queue is empty:
-//!   gain      = below the largest window that was reduced since a loss with a queue, and up to it: 3/8 until a whole
-//!               round trip is over, then 3/4; 1/8 above it
-//!   window   += gain × acknowledged, or CUBIC's if that is more
-//! congestion: CUBIC's reduction, whatever caused it
 //! carried     = window × smallest RTT / smoothed RTT, at each congestion and at the end of the start
+//!
+//! a loss, not a mark, is answered by what losses of late have shown (`evidence`):
+//!   they follow the own flight             congestion
+//!   nothing yet                            by chance if the queue was empty at least once in each of the last two
+//!                                          round trips, and of the latest packets no more than 2 % were lost
+//!   they do not follow it                  by chance if the queue was empty, and no more than a fifth was lost
+//! congestion             CUBIC's reduction
+//! by chance              the same if that is to be shown yet, or again; if it has been, to 31/32
+//! with a queue, and not  CUBIC's reduction; if losses do not follow the flight, to what the path carried at least
+//! shown to be congestion
+//!
+//! after one, while the queue is empty:
+//!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
+//!               round trip is over, then 3/4; above it 1/8, and 1/2 as long as the path has never been full
+//!               with a queue: the same up to what the path carried, and nothing above it
+//!   window   += gain × acknowledged, or CUBIC's if that is more
 //! room        = window ≥ 11/8 × carried, and in use, and the queue was empty at least once in each of the last two
 //!               round trips
 //! while there is room:
@@ -43,21 +52,29 @@
 //! - **It yields under sustained congestion.** What the first round trip adds is less than what a reduction takes:
 //!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum. Round trips without
 //!   one add more, up to a window that the path has carried.
-//! - **It ends where much is lost**, but for room. BBRv3 takes more than 2 % for congestion, and so does this. A queue
-//!   shorter than the allowance cannot be told from none; many flows in such a one lose more than that, and go on as
-//!   CUBIC does.
+//! - **It tests itself.** A queue shorter than the allowance cannot be told from none by its delay. A reduction to 0.7
+//!   tells: losses of congestion vanish after it. What has been shown fades with every reduction, small ones show
+//!   nothing, and so a full one comes again when the evidence has faded.
+//! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
+//!   has it. Many flows in a short queue see no effect of their own, lose more than that, and go on as CUBIC does. More
+//!   than a fifth is congestion whatever was shown: a path that carries four fifths of what is sent, and no more, does so
+//!   before and after a reduction to 0.7.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
 //! | gain | 3/8 | less than 1/beta - 1 = 3/7, or the window would not yield; less settles at a smaller window |
 //! | gain later | 3/4 | with 3/8 throughout, one loss in a thousand leaves half of 100 Mbps and 150 ms unused |
 //! | gain beyond | 1/8 | more finds new room sooner, and overshoots by so much of the path before that shows |
+//! | the same, never full | 1/2 | what a start has left undone that a loss by chance has ended |
+//! | small reduction | 31/32 | less answers losses by chance with less, and tests the more seldom |
 //! | allowance | 1/16, 1 to 4 ms | more puts up with more jitter, and takes drops of a managed queue for chance |
 //! | room | 11/8 | less takes the gap that others leave who reduce for room; more finds it later |
 //! | gain in room | 1/8 to 1/2 | more arrives sooner, and overshoots by so much of the path |
 //! | share of losses | 2 % | `LossThresh` of BBRv3 |
+//! | the same, independent | 1/5 | more is no test: beyond, 0.7 of the window may still be more than the path carries |
 //! | memory of losses | 7/8 per reduction | enough packets for a share of 2 % at a window of fifty |
 
+mod evidence;
 mod longer;
 
 use thalweg_units::{Duration, Instant, math};
@@ -65,6 +82,7 @@ use thalweg_units::{Duration, Instant, math};
 use super::growth::{Growth, Signal};
 use crate::congestion::AckEvent;
 use crate::congestion::view::View;
+use evidence::{Evidence, Verdict};
 use longer::Longer;
 
 /// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.
@@ -73,8 +91,10 @@ const GAIN_DIVISOR: u64 = 16;
 const GAIN: u64 = 6;
 /// … and in further ones …
 const GAIN_LATER: u64 = 12;
-/// … and above that window.
+/// … and above that window …
 const GAIN_BEYOND: u64 = 2;
+/// … as long as the path has never been full.
+const GAIN_NEVER_FULL: u64 = 8;
 /// There is room if the window is so many times what the path carried of it when it was full.
 const ROOM: (u64, u64) = (11, 8);
 /// The gain there, at first and at most.
@@ -84,18 +104,40 @@ const ALLOWANCE_DIVISOR: u32 = 16;
 /// … but no less, which is jitter, and no more, which is the queue that CoDel leaves alone.
 const LEAST_ALLOWANCE: Duration = Duration::from_millis(1);
 const MOST_ALLOWANCE: Duration = Duration::from_millis(4);
-/// One in so many bytes may be lost by chance.
+/// One in so many bytes may be lost by chance …
 const LOSS_DIVISOR: u64 = 50;
+/// … and of losses that do not follow the flight, one in so many.
+const INDEPENDENT_DIVISOR: u64 = 5;
+/// What the answer to a loss leaves of the window that has been shown not to follow the flight.
+const SMALL_REDUCTION: (u64, u64) = (31, 32);
 /// What a reduction leaves of the memory of losses.
 const MEMORY: (u64, u64) = (7, 8);
+
+/// What a reduction answers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Cause {
+    Congestion,
+    /// A loss with a queue, which does not have to be the cause.
+    Queue,
+    Chance,
+}
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Regain {
     /// What grows the window otherwise, and reduces it.
     base: Box<dyn Growth>,
-    /// The largest window before a reduction since one that was not by chance; `None` if that was the last.
+    /// The window to come back to: the largest before a reduction since one that was not by chance, or what the path
+    /// carried; `None` after congestion.
     prior: Option<u64>,
+    /// Whether that is what the path carried, and nobody is to be asked for more.
+    is_bounded: bool,
+    /// Whether the path has shown a queue, or losses that follow the flight, since the start.
+    was_full: bool,
+    /// Bytes acknowledged in recovery periods since the window grew, of losses that do not follow the flight: at some
+    /// percent of them one such period follows the other.
+    held_back: u64,
+    evidence: Evidence,
     /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
     lost: u64,
     judged: u64,
@@ -137,6 +179,10 @@ impl Regain {
         Regain {
             base,
             prior: None,
+            is_bounded: false,
+            was_full: false,
+            held_back: 0,
+            evidence: Evidence::default(),
             lost: 0,
             judged: 0,
             lowest: [Duration::MAX; 2],
@@ -154,8 +200,37 @@ impl Regain {
         self.lowest.iter().all(|&lowest| is_empty(view, lowest))
     }
 
-    fn loses_little(&self) -> bool {
-        self.lost.saturating_mul(LOSS_DIVISOR) <= self.judged
+    fn loses_at_most_one_in(&self, divisor: u64) -> bool {
+        self.lost.saturating_mul(divisor) <= self.judged
+    }
+
+    fn cause(&self, view: View, signal: Signal) -> Cause {
+        // Two round trips have to be known.
+        if signal != Signal::Loss || !self.has_started || self.lowest[0] == Duration::MAX {
+            return Cause::Congestion;
+        }
+        let most = match self.evidence.latest() {
+            Some(Verdict::Dependent) => return Cause::Congestion,
+            Some(Verdict::Independent) => INDEPENDENT_DIVISOR,
+            None => LOSS_DIVISOR,
+        };
+        match self.was_empty(view) {
+            false => Cause::Queue,
+            true if self.loses_at_most_one_in(most) => Cause::Chance,
+            true => Cause::Congestion,
+        }
+    }
+
+    /// The window after a loss by chance that needs no test.
+    fn reduce_little(&mut self, view: View) -> u64 {
+        let least = view.window / SMALL_REDUCTION.1 * SMALL_REDUCTION.0;
+        let held_back = std::mem::take(&mut self.held_back);
+        let window = match self.gain_after_chance(View { window: least, ..view }) {
+            Some((gain, most)) => (least + held_back.saturating_mul(gain) / GAIN_DIVISOR).min(most).max(least),
+            None => least,
+        };
+        self.base.on_start_exit(View { window, ..view });
+        window
     }
 
     /// The gain while there is no queue, and the window that it leads to at most; `None`: what CUBIC adds.
@@ -173,10 +248,18 @@ impl Regain {
     fn gain_after_chance(&self, view: View) -> Option<(u64, u64)> {
         let prior = self.prior.filter(|_| is_empty(view, view.latest_rtt) && self.room.is_none())?;
         Some(match self.rounds {
-            _ if view.window >= prior => (GAIN_BEYOND, u64::MAX),
+            _ if view.window >= prior && self.is_bounded => return None,
+            _ if view.window >= prior && self.was_full => (GAIN_BEYOND, u64::MAX),
+            _ if view.window >= prior => (GAIN_NEVER_FULL, u64::MAX),
             0 | 1 => (GAIN, prior),
             _ => (GAIN_LATER, prior),
         })
+    }
+
+    /// The first start is over, at the latest.
+    fn begin(&mut self, view: View) {
+        self.has_started = true;
+        self.evidence.begin(view.now);
     }
 
     /// The path is full, or was filled for the last time just now.
@@ -220,6 +303,7 @@ impl Regain {
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
+        let acked = acked.saturating_add(std::mem::take(&mut self.held_back));
         let Some((gain, most)) = self.gain(view) else {
             self.remainder = 0;
             return ordinary;
@@ -231,8 +315,16 @@ impl Growth for Regain {
     }
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
-        let is_chance = signal == Signal::Loss && self.has_started && self.was_empty(view) && self.loses_little();
-        self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
+        let verdict = self.evidence.judge();
+        let cause = self.cause(view, signal);
+        let is_dependent = self.evidence.latest() == Some(Verdict::Dependent);
+        self.was_full |= signal != Signal::Loss || is_dependent || cause == Cause::Queue;
+        self.is_bounded = cause == Cause::Queue;
+        self.prior = match cause {
+            Cause::Congestion => None,
+            Cause::Queue => Some(carried(view)),
+            Cause::Chance => Some(self.prior.map_or(view.window, |largest| largest.max(view.window))),
+        };
         self.remainder = 0;
         self.rounds = 0;
         self.longer = Longer::Off;
@@ -240,9 +332,24 @@ impl Growth for Regain {
         if self.has_started {
             self.lost = self.lost / MEMORY.1 * MEMORY.0;
             self.judged = self.judged / MEMORY.1 * MEMORY.0;
+            self.evidence.fade();
         }
-        self.has_started = true;
-        self.base.reduce(view, signal)
+        self.begin(view);
+        if verdict != Some(Verdict::Independent) {
+            return self.base.reduce(view, signal);
+        }
+        match cause {
+            Cause::Congestion => self.base.reduce(view, signal),
+            Cause::Chance => self.reduce_little(view),
+            Cause::Queue => {
+                let (reduced, carried) = (self.base.reduce(view, signal), carried(view));
+                if carried <= reduced {
+                    return reduced;
+                }
+                self.base.on_start_exit(View { window: carried, ..view });
+                carried
+            }
+        }
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
@@ -267,6 +374,12 @@ impl Growth for Regain {
             self.lost = self.lost.saturating_add(event.lost);
             self.judged = self.judged.saturating_add(event.lost).saturating_add(event.acked);
         }
+        if !event.application_limited {
+            self.evidence.observe(event);
+            if recovering && self.evidence.latest() == Some(Verdict::Independent) {
+                self.held_back = self.held_back.saturating_add(event.acked);
+            }
+        }
         self.base.observe(view, event, recovering);
     }
 
@@ -275,7 +388,7 @@ impl Growth for Regain {
     }
 
     fn on_start_exit(&mut self, view: View) {
-        self.has_started = true;
+        self.begin(view);
         self.prior = None;
         self.longer = Longer::watching();
         self.fill(view);
@@ -284,6 +397,7 @@ impl Growth for Regain {
 
     fn on_persistent_congestion(&mut self) {
         (self.prior, self.room, self.carried) = (None, None, None);
+        self.evidence.restart();
         self.longer = Longer::Off;
         self.base.on_persistent_congestion();
     }

@@ -45,9 +45,19 @@ fn reduced(latest_ms: u64, signal: Signal) -> (Regain, u64) {
 #[test]
 fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_window_and_an_eighth_beyond() {
     let (mut regain, window) = reduced(100, Signal::Loss);
+    regain.was_full = true;
     assert_eq!(regain.grow(view(window, 100), 80_000), window + 30_000);
     assert_eq!(regain.grow(view(999_999, 100), 80_000), 1_000_000);
     assert_eq!(regain.grow(view(1_000_000, 100), 80_000), 1_010_000);
+}
+
+#[test]
+fn beyond_the_old_window_it_adds_a_half_as_long_as_the_path_has_never_been_full() {
+    let (mut regain, _) = reduced(100, Signal::Loss);
+    assert_eq!(regain.grow(view(1_000_000, 100), 80_000), 1_040_000);
+    round(&mut regain, &[150]);
+    regain.reduce(view(1_000_000, 150), Signal::Loss);
+    assert!(regain.was_full, "a queue");
 }
 
 #[test]
@@ -58,14 +68,31 @@ fn after_a_whole_round_trip_without_a_loss_it_adds_three_quarters() {
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000, "what came before was part of a round trip");
     round(&mut regain, &[100]);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 12_000);
-    assert_eq!(regain.grow(view(1_000_000, 100), 16_000), 1_002_000);
+    assert_eq!(regain.grow(view(1_000_000, 100), 16_000), 1_008_000);
     regain.reduce(view(1_000_000, 100), Signal::Loss);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000);
 }
 
 #[test]
-fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
-    for (latest, signal) in [(105, Signal::Loss), (100, Signal::Mark)] {
+fn with_a_queue_at_the_loss_it_comes_back_to_what_the_path_carried_and_is_cubic_above() {
+    let mut regain = regain(1_000);
+    round(&mut regain, &[125]);
+    round(&mut regain, &[125]);
+    let window = regain.reduce(queued(1_000_000, 125), Signal::Loss);
+    assert_eq!((window, regain.prior), (700_000, Some(800_000)));
+    assert_eq!(regain.grow(view(window, 100), 80_000), window + 30_000);
+    let mut cubic = Cubic::default();
+    cubic.on_start_exit(view(1_000_000, 100));
+    cubic.reduce(view(1_000_000, 125), Signal::Loss);
+    cubic.grow(view(window, 100), 80_000);
+    for _ in 0..20 {
+        assert_eq!(regain.grow(view(800_000, 100), 80_000), cubic.grow(view(800_000, 100), 80_000));
+    }
+}
+
+#[test]
+fn after_a_mark_or_losses_that_follow_the_flight_it_is_cubic() {
+    for (latest, signal) in [(105, Signal::Mark), (100, Signal::Mark)] {
         let (mut regain, window) = reduced(latest, signal);
         let mut cubic = Cubic::default();
         cubic.on_start_exit(view(1_000_000, 100));
@@ -107,7 +134,7 @@ fn a_loss_is_by_chance_if_the_queue_was_empty_once_in_each_of_two_round_trips() 
             round(&mut regain, samples);
         }
         regain.reduce(view(1_000_000, 150), Signal::Loss);
-        assert_eq!(regain.prior.is_some(), is_chance, "{rounds:?}");
+        assert_eq!(regain.prior.is_some() && !regain.is_bounded, is_chance, "{rounds:?}");
     }
 }
 
@@ -120,7 +147,9 @@ fn the_window_to_come_back_to_is_the_largest_since_a_loss_with_a_queue() {
     assert_eq!(regain.prior, Some(1_200_000));
     round(&mut regain, &[150]);
     regain.reduce(view(900_000, 150), Signal::Loss);
-    assert_eq!(regain.prior, None);
+    assert_eq!((regain.prior, regain.is_bounded), (Some(900_000), true), "what the path carried");
+    regain.reduce(view(900_000, 150), Signal::Mark);
+    assert_eq!((regain.prior, regain.is_bounded), (None, false));
     round(&mut regain, &[100]);
     round(&mut regain, &[100]);
     regain.reduce(view(600_000, 100), Signal::Loss);
@@ -376,5 +405,157 @@ proptest! {
                 prop_assert!(regain.grow(view, acked) >= cubic.grow(view, acked));
             }
         }
+    }
+}
+
+/// A path whose round trip is always the same: losses say all there is.
+struct Road {
+    regain: Regain,
+    scene: Scene,
+    window: u64,
+    sent: u64,
+    dice: u64,
+}
+
+impl Road {
+    fn new(window: u64) -> Road {
+        let mut road = Road {
+            regain: Regain::new(Box::new(Cubic::default())),
+            scene: Scene::new(),
+            window: window * DATAGRAM,
+            sent: 0,
+            dice: 1,
+        };
+        road.regain.on_start_exit(road.view());
+        road.scene.now += ms(100);
+        road
+    }
+
+    fn view(&self) -> View {
+        View::new(self.scene.now, self.window, DATAGRAM, ms(100))
+    }
+
+    fn packets(&self) -> u64 {
+        self.window / DATAGRAM
+    }
+
+    /// A number below a million.
+    fn roll(&mut self) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        self.dice % 1_000_000
+    }
+
+    /// A round trip in which so many in a million are lost by chance, and what is beyond `carried` packets.
+    fn round(&mut self, chance: u64, carried: u64) {
+        let packets = self.packets();
+        let (window, now) = (self.window, self.scene.now);
+        let mut losses = Vec::new();
+        for packet in 1..=packets {
+            // Every second packet finds the queue full once it is.
+            let is_beyond =
+                packets > carried && packet > packets.saturating_sub(2 * (packets - carried)) && packet % 2 == 0;
+            if is_beyond || self.roll() < chance {
+                losses.push(crate::congestion::LossSample {
+                    bytes: DATAGRAM,
+                    sent: now,
+                    order: self.sent + packet,
+                    delivered: 0,
+                    lost: 0,
+                    in_flight: window,
+                    application_limited: false,
+                });
+            }
+        }
+        let first = losses.first().map_or(packets, |loss| loss.order - self.sent - 1) * DATAGRAM;
+        self.sent += packets;
+        self.scene.now += ms(100);
+        let lost = losses.len() as u64 * DATAGRAM;
+        let sent = Some(crate::congestion::SentSpan { oldest: now, newest: now });
+        let delivery = |acked| crate::delivery::RateSample {
+            rate: thalweg_units::Rate::from_bytes_over(window, ms(100)),
+            delivered: acked,
+            interval: ms(100),
+            application_limited: false,
+            sent_in_flight: window,
+            lost,
+            is_new: true,
+        };
+        let view = |window| View::new(now + ms(100), window, DATAGRAM, ms(100));
+        // What arrives before the first loss lets the window grow, the rest comes in a recovery period.
+        let event = AckEvent { delivery: Some(delivery(first)), sent, ..self.scene.ack(first, Some(ms(100)), true) };
+        self.regain.observe(view(self.window), &event, false);
+        self.window = self.window.max(self.regain.grow(view(self.window), first));
+        if lost > 0 {
+            let event = AckEvent { lost, losses: &losses, ..self.scene.ack(0, None, false) };
+            self.regain.observe(view(self.window), &event, false);
+            self.window = self.regain.reduce(view(self.window), Signal::Loss);
+            let rest = window - lost - first;
+            let event = AckEvent { delivery: Some(delivery(rest)), sent, ..self.scene.ack(rest, Some(ms(100)), false) };
+            self.regain.observe(view(self.window), &event, true);
+        }
+        self.window = self.window.max(2 * DATAGRAM);
+    }
+}
+
+/// How many of a hundred sequences of losses by chance do this.
+fn of_a_hundred(does: impl Fn(u64) -> bool) -> usize {
+    (1..=100u64).filter(|number| does(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).count()
+}
+
+/// Losses that come whenever the flight is above what the path carries, and never below, without any delay.
+#[test]
+fn losses_that_follow_the_flight_keep_the_window_below_what_the_path_carries() {
+    for (carried, first) in [(50, 20), (100, 300), (200, 50), (400, 1_000), (800, 400)] {
+        let mut road = Road::new(first);
+        for _ in 0..200 {
+            road.round(0, carried);
+        }
+        let above = (0..400).filter(|_| {
+            road.round(0, carried);
+            road.packets() > carried
+        });
+        let above = above.count();
+        assert!(above <= 50, "{carried} packets: {above} of 400 round trips");
+    }
+}
+
+#[test]
+fn losses_by_chance_do_not_keep_the_window_from_what_the_path_carries() {
+    for (chance, most) in [(0, 800), (1_000, 400), (10_000, 200), (30_000, 100)] {
+        for carried in [most / 2, most] {
+            let arrived = of_a_hundred(|dice| {
+                let mut road = Road { dice, ..Road::new(carried / 4) };
+                (0..200).any(|_| {
+                    road.round(chance, u64::MAX);
+                    road.packets() >= carried * 3 / 4
+                })
+            });
+            assert!(arrived >= 90, "{chance} of a million, {carried} packets: {arrived} of 100");
+        }
+    }
+}
+
+/// A path that carries a fifth of what was sent, after losses by chance.
+#[test]
+fn a_path_that_carries_less_is_not_taken_for_chance() {
+    for chance in [10_000, 30_000] {
+        let followed = of_a_hundred(|dice| {
+            let mut road = Road { dice, ..Road::new(500) };
+            for _ in 0..60 {
+                road.round(chance, 1_000);
+            }
+            let carried = road.packets() / 5;
+            for _ in 0..40 {
+                road.round(chance, carried);
+            }
+            let above = (0..100).filter(|_| {
+                road.round(chance, carried);
+                road.packets() > carried + carried / 4
+            });
+            above.count() <= 25
+        });
+        assert!(followed >= 90, "{chance} of a million: {followed} of 100");
     }
 }

@@ -1,0 +1,186 @@
+//! Whether losses follow the own flight or the queue: what tells those of congestion from those by chance where the
+//! smallest delay tells nothing.
+//!
+//! ```text
+//! low flight   sent with less than 3/4 of the largest flight of late in flight
+//! short delay  acknowledged, or found lost, with less than half of the longest queueing delay of late
+//! expected     what of the low (short) ones would have been lost at the share of the others, in packets
+//! found        what of them was lost; packets lost in a row count once
+//! variance     expected × (1 + expected / lost of the others)
+//!
+//! dependent    found < expected / 2 and (expected - found)² ≥ 5 variances, by the flight or by the delay
+//! independent  found ≥ 4 and ≥ 2/3 of expected, or ≥ 12 and ≥ 1/2, by the flight
+//! ```
+//!
+//! Each reduction to 0.7 is an experiment that is made anyway: losses of congestion vanish after it, losses by chance do
+//! not. A full queue also shows in the round trips around a loss, even if it is far shorter than what jitter allows a
+//! verdict on a single sample. That losses do not follow the delay shows nothing, for the queue may be shorter than the
+//! jitter.
+//!
+//! What it cannot know: a flow with a small share of its path does not see its own effect, and finds neither. Losses
+//! that another flow's bursts cause in a queue of a few packets do not follow the own flight. Losses that follow the
+//! delay for another reason, such as a crowded channel, pass for congestion.
+//!
+//! | constant | value | what it trades |
+//! |---|---|---|
+//! | border of flights | 3/4 | above what a reduction leaves; a higher one takes the lower part of a sawtooth for a full flight |
+//! | border of delays | 1/2 | a lower one finds less of what it expects in a queue that is seldom empty |
+//! | variances | 5 | fewer decide sooner, and more often by luck: one loss in a hundred then passes for congestion |
+//! | found | 4, 2/3 | the same, for chance; more of either leaves paths that lose 3 % to CUBIC for longer |
+//! | found, many | 12, 1/2 | without it a first flight of bad luck leaves a small window in doubt for ever |
+//! | memory | 31/32 per reduction | longer decides in smaller windows, and notices later that the path has changed |
+
+use thalweg_units::{Duration, Instant};
+
+use crate::congestion::AckEvent;
+
+/// What is below so much of the largest flight is low …
+const FLIGHT_BORDER: (u64, u64) = (3, 4);
+/// … and below this part of the longest delay, short.
+const DELAY_BORDER: u32 = 2;
+/// How far from what is expected losses are no luck any more.
+const VARIANCES: u128 = 5;
+/// Losses that have to be found to be independent, and which share of those expected.
+const FOUND: [(u64, (u64, u64)); 2] = [(4, (2, 3)), (12, (1, 2))];
+/// What a reduction leaves of what was counted.
+const MEMORY: (u64, u64) = (31, 32);
+const MEMORY_OF_DELAYS: (u32, u32) = (31, 32);
+/// Losses are counted in parts, so that forgetting does not round small counts away.
+const PARTS: u64 = 1_024;
+
+/// What the losses of late show.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// They follow the own flight, or the queue.
+    Dependent,
+    /// They do not follow the own flight.
+    Independent,
+}
+
+/// Bytes that arrived or were lost, and losses in parts of one.
+#[derive(Copy, Clone, Debug, Default)]
+struct Counts {
+    judged: u64,
+    lost: u64,
+}
+
+/// The same for what was sent at the lower part of something and at the upper one.
+#[derive(Copy, Clone, Debug, Default)]
+struct Split {
+    lower: Counts,
+    upper: Counts,
+}
+
+/// See the [module](self).
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Evidence {
+    /// When the first start was over: losses before are those of a window that opened too far.
+    since: Option<Instant>,
+    largest_flight: u64,
+    longest_delay: Duration,
+    by_flight: Split,
+    by_delay: Split,
+    /// Which packet was lost last, by order of sending.
+    last_lost: u64,
+    /// The latest verdict; `None` before the first.
+    latest: Option<Verdict>,
+}
+
+impl Split {
+    fn part(&mut self, is_lower: bool) -> &mut Counts {
+        if is_lower { &mut self.lower } else { &mut self.upper }
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        let (lower, upper) = (self.lower, self.upper);
+        let expected = u128::from(lower.judged) * u128::from(upper.lost) / u128::from(upper.judged.max(1));
+        let (found, others) = (u128::from(lower.lost), u128::from(upper.lost.max(1)));
+        let part = u128::from(PARTS);
+        let less = expected.saturating_sub(found);
+        let variance = expected * part + expected * expected * part / others;
+        if 2 * found < expected && less * less >= VARIANCES * variance {
+            return Some(Verdict::Dependent);
+        }
+        let is_enough = FOUND.iter().any(|&(least, (share, of))| {
+            found >= u128::from(least) * part && found * u128::from(of) >= expected * u128::from(share)
+        });
+        is_enough.then_some(Verdict::Independent)
+    }
+
+    fn fade(&mut self) {
+        for counts in [&mut self.lower, &mut self.upper] {
+            counts.judged = faded(counts.judged);
+            counts.lost = faded(counts.lost);
+        }
+    }
+}
+
+/// What a reduction leaves of it.
+fn faded(count: u64) -> u64 {
+    count / MEMORY.1 * MEMORY.0
+}
+
+impl Evidence {
+    /// The first start is over.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    fn is_low(&self, in_flight: u64) -> bool {
+        in_flight / FLIGHT_BORDER.0 < self.largest_flight / FLIGHT_BORDER.1
+    }
+
+    /// Counts what an ACK or a loss timeout reports of packets whose flight at sending is known.
+    pub(super) fn observe(&mut self, event: &AckEvent<'_>) {
+        let Some(since) = self.since else { return };
+        let delay = event.rtt.latest.saturating_sub(event.rtt.min);
+        if event.has_rtt_sample {
+            self.longest_delay = self.longest_delay.max(delay);
+        }
+        let is_short = delay < self.longest_delay / DELAY_BORDER;
+        if event.newest_sent().is_some_and(|sent| sent > since) {
+            if let Some(sample) = event.delivery.filter(|sample| sample.is_new) {
+                self.largest_flight = self.largest_flight.max(sample.sent_in_flight);
+                let is_low = self.is_low(sample.sent_in_flight);
+                self.by_flight.part(is_low).judged += event.acked;
+            }
+            self.by_delay.part(is_short).judged += event.acked;
+        }
+        for loss in event.losses.iter().filter(|loss| loss.sent > since) {
+            self.largest_flight = self.largest_flight.max(loss.in_flight);
+            let is_in_a_row = loss.order == self.last_lost + 1;
+            self.last_lost = loss.order;
+            let is_low = self.is_low(loss.in_flight);
+            for counts in [self.by_flight.part(is_low), self.by_delay.part(is_short)] {
+                counts.judged += loss.bytes;
+                counts.lost += if is_in_a_row { 0 } else { PARTS };
+            }
+        }
+    }
+
+    /// What was counted so far shows.
+    pub(super) fn judge(&mut self) -> Option<Verdict> {
+        let by_delay = self.by_delay.verdict().filter(|&verdict| verdict == Verdict::Dependent);
+        let verdict = by_delay.or_else(|| self.by_flight.verdict());
+        self.latest = verdict.or(self.latest);
+        verdict
+    }
+
+    /// Nothing that was counted holds any more.
+    pub(super) fn restart(&mut self) {
+        *self = Evidence { since: self.since, last_lost: self.last_lost, ..Evidence::default() };
+    }
+
+    /// The latest verdict, even if what it rests on has faded.
+    pub(super) fn latest(&self) -> Option<Verdict> {
+        self.latest
+    }
+
+    /// A reduction: what was counted fades.
+    pub(super) fn fade(&mut self) {
+        self.by_flight.fade();
+        self.by_delay.fade();
+        self.largest_flight = faded(self.largest_flight);
+        self.longest_delay = self.longest_delay / MEMORY_OF_DELAYS.1 * MEMORY_OF_DELAYS.0;
+    }
+}
