@@ -115,7 +115,7 @@ pub struct Profile {
     /// start grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
     /// (`bictcp_update`); RFC 9438 has none.
     pub least_growth: Option<NonZeroU8>,
-    /// Whether a reduction answers whatever is lost or marked until its episode ends, also what was sent since it began.
+    /// Whether a reduction answers whatever is lost or marked until its episode ends, what was sent since then too.
     /// So does Linux (`tcp_enter_recovery`, `tcp_enter_cwr`); RFC 5681 section 4.3 has the loss of a retransmission
     /// reduce the window again.
     pub reduces_once: bool,

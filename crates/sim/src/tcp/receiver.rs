@@ -502,7 +502,7 @@ mod tests {
         let mut receiver = linux(false);
         receiver.owed.quick = 0;
         receiver.on_echo(1_000, 1, Duration::from_millis(100));
-        // 40 segments in a round trip where 10 were expected: the limit rises, and each segment opens the window by two.
+        // 40 segments in a round trip where 10 were expected: the limit rises, and each opens the window by two.
         for number in 0..40 {
             segment(&mut receiver, number, number);
         }

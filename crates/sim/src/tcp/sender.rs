@@ -72,6 +72,23 @@ impl Answered {
     }
 }
 
+/// New segments that leave together.
+#[derive(Copy, Clone, Debug, Default)]
+struct Burst {
+    /// Those that have still to leave, and all of them.
+    left: u64,
+    segments: u64,
+}
+
+impl Burst {
+    /// One leaves; returns whether it is the last of several.
+    fn leave(&mut self) -> bool {
+        let is_last = self.left == 1 && self.segments > 1;
+        self.left = self.left.saturating_sub(1);
+        is_last
+    }
+}
+
 /// A segment from SND.UNA on.
 #[derive(Debug)]
 struct Segment {
@@ -149,9 +166,7 @@ pub(super) struct Sender {
     window: u64,
     timers: Timers,
     probe: Probe,
-    /// New segments of the burst under way that have still to leave, and how many it began with.
-    burst: u64,
-    burst_size: u64,
+    burst: Burst,
     /// When something left last.
     latest: Option<Instant>,
     /// Nothing is out, nothing waits, and the path has been notified: it need not be notified again before the next
@@ -178,8 +193,7 @@ impl Sender {
             window: 0,
             timers: Timers::default(),
             probe: Probe::default(),
-            burst: 0,
-            burst_size: 0,
+            burst: Burst::default(),
             latest: None,
             is_quiet: false,
             marks: Marks { ecn: config.ecn, counted: 0, has_slowed: false },
@@ -267,7 +281,7 @@ impl Sender {
     /// Whether new data may leave where the window has room for so many bytes: what segmentation offload hands over at
     /// once leaves together, or waits together.
     fn begins_burst(&mut self, now: Instant, room: u64) -> bool {
-        if self.burst > 0 || !self.config.offload || self.path.path().pacing_rate().is_some() {
+        if self.burst.left > 0 || !self.config.offload || self.path.path().pacing_rate().is_some() {
             return true;
         }
         let path = self.path.path();
@@ -285,14 +299,13 @@ impl Sender {
         if !fits && view.defers(now, room / size, self.latest, oldest) {
             return false;
         }
-        self.burst = view.burst().min(room / size);
-        self.burst_size = self.burst;
+        let segments = view.burst().min(room / size);
+        self.burst = Burst { left: segments, segments };
         true
     }
 
     fn send_new(&mut self, now: Instant) -> Transmit {
-        let ends_burst = self.burst == 1 && self.burst_size > 1;
-        self.burst = self.burst.saturating_sub(1);
+        let ends_burst = self.burst.leave();
         self.latest = Some(now);
         let length = self.unsent().min(u64::from(self.path.path().datagram_size())) as u32;
         let start = self.next;
@@ -399,7 +412,7 @@ impl Sender {
             return SegmentOutcome::default();
         }
         self.is_quiet = false;
-        self.burst = 0;
+        self.burst = Burst::default();
         let newest_before = self.order.newest().unwrap_or(0);
         let advances = ack.una > self.una;
         self.una = ack.una;

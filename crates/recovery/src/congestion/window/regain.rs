@@ -57,8 +57,7 @@
 //!   nothing, and so a full one comes again when the evidence has faded.
 //! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
 //!   has it. Many flows in a short queue see no effect of their own, lose more than that, and go on as CUBIC does. More
-//!   than a fifth is congestion whatever was shown: a path that carries four fifths of what is sent, and no more, does so
-//!   before and after a reduction to 0.7.
+//!   than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path carries.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|

@@ -12,7 +12,7 @@
 //! independent  found ≥ 4 and ≥ 2/3 of expected, or ≥ 12 and ≥ 1/2, by the flight
 //! ```
 //!
-//! Each reduction to 0.7 is an experiment that is made anyway: losses of congestion vanish after it, losses by chance do
+//! Each reduction to 0.7 is an experiment made anyway: losses of congestion vanish after it, losses by chance do
 //! not. A full queue also shows in the round trips around a loss, even if it is far shorter than what jitter allows a
 //! verdict on a single sample. That losses do not follow the delay shows nothing, for the queue may be shorter than the
 //! jitter.
