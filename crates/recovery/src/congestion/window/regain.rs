@@ -334,21 +334,17 @@ impl Growth for Regain {
             self.evidence.fade();
         }
         self.begin(view);
-        if verdict != Some(Verdict::Independent) {
-            return self.base.reduce(view, signal);
+        let is_shown = verdict == Some(Verdict::Independent);
+        if is_shown && cause == Cause::Chance {
+            return self.reduce_little(view);
         }
-        match cause {
-            Cause::Congestion => self.base.reduce(view, signal),
-            Cause::Chance => self.reduce_little(view),
-            Cause::Queue => {
-                let (reduced, carried) = (self.base.reduce(view, signal), carried(view));
-                if carried <= reduced {
-                    return reduced;
-                }
-                self.base.on_start_exit(View { window: carried, ..view });
-                carried
-            }
+        self.held_back = 0;
+        let (reduced, carried) = (self.base.reduce(view, signal), carried(view));
+        if !is_shown || cause != Cause::Queue || carried <= reduced {
+            return reduced;
         }
+        self.base.on_start_exit(View { window: carried, ..view });
+        carried
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
