@@ -10,7 +10,8 @@
 //!   they follow the own flight             congestion
 //!   nothing yet                            by chance if the queue was empty at least once in each of the last two
 //!                                          round trips, and of the latest packets no more than 2 % were lost
-//!   they do not follow it                  by chance if the queue was empty, and no more than a fifth was lost
+//!   they do not follow it                  by chance if the queue was empty, and no more than 2 % was lost, or a fifth
+//!                                          if a flight of late had 64 packets
 //! congestion             CUBIC's reduction
 //! by chance              the same if that is to be shown yet, or again; if it has been, to 31/32
 //! with a queue, and not  CUBIC's reduction; if losses do not follow the flight, to what the path carried at least
@@ -57,7 +58,9 @@
 //!   nothing, and so a full one comes again when the evidence has faded.
 //! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
 //!   has it. Many flows in a short queue see no effect of their own, lose more than that, and go on as CUBIC does. More
-//!   than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path carries.
+//!   than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path carries. The
+//!   same is 2 % for a flight that never had 64 packets: ten such flows in a queue of 2 ms each see losses that do not
+//!   follow their own flight, and would lose a sixth of what they send.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -70,6 +73,7 @@
 //! | room | 11/8 | less takes the gap that others leave who reduce for room; more finds it later |
 //! | gain in room | 1/8 to 1/2 | more arrives sooner, and overshoots by so much of the path |
 //! | share of losses | 2 % | `LossThresh` of BBRv3 |
+//! | large flight | 64 packets | fewer let flows that share a short queue lose more and more; more leave slow paths to CUBIC |
 //! | the same, independent | 1/5 | more is no test: beyond, 0.7 of the window may still be more than the path carries |
 //! | memory of losses | 7/8 per reduction | enough packets for a share of 2 % at a window of fifty |
 
@@ -107,6 +111,8 @@ const MOST_ALLOWANCE: Duration = Duration::from_millis(4);
 const LOSS_DIVISOR: u64 = 50;
 /// … and of losses that do not follow the flight, one in so many.
 const INDEPENDENT_DIVISOR: u64 = 5;
+/// Packets of a flight that is large enough to see its own effect.
+const LARGE: u64 = 64;
 /// What the answer to a loss leaves of the window that has been shown not to follow the flight.
 const SMALL_REDUCTION: (u64, u64) = (31, 32);
 /// What a reduction leaves of the memory of losses.
@@ -210,11 +216,14 @@ impl Regain {
         }
         let most = match self.evidence.latest() {
             Some(Verdict::Dependent) => return Cause::Congestion,
-            Some(Verdict::Independent) => INDEPENDENT_DIVISOR,
-            None => LOSS_DIVISOR,
+            Some(Verdict::Independent) if self.evidence.largest_flight() >= LARGE * view.datagram => {
+                INDEPENDENT_DIVISOR
+            }
+            _ => LOSS_DIVISOR,
         };
         match self.was_empty(view) {
-            false => Cause::Queue,
+            false if self.loses_at_most_one_in(most) => Cause::Queue,
+            false => Cause::Congestion,
             true if self.loses_at_most_one_in(most) => Cause::Chance,
             true => Cause::Congestion,
         }
