@@ -134,12 +134,7 @@ mod tests {
             Instant::ZERO,
             NewPath { initial_rtt: None, ..NewPath::new(1_200) },
         );
-        path.on_rtt_sample(Sample {
-            now: Instant::ZERO + rtt,
-            latest: rtt,
-            ack_delay: Duration::ZERO,
-            held: Duration::ZERO,
-        });
+        path.on_rtt_sample(Sample::prompt(Instant::ZERO + rtt, rtt));
         path
     }
 

@@ -395,7 +395,7 @@ impl<T: Clone> Recovery<T> {
             _ => ack_delay,
         };
         if let Some(path) = self.paths.get_mut(newly.largest.path) {
-            path.on_rtt_sample(Sample { now, latest, ack_delay, held: Duration::ZERO });
+            path.on_rtt_sample(Sample { ack_delay, ..Sample::prompt(now, latest) });
         }
         out.rtt_sample = Some(latest);
     }

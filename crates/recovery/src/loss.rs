@@ -226,12 +226,7 @@ mod tests {
     /// Smoothed and newest 80 ms, minimum 80 ms.
     fn eighty() -> Rtt {
         let mut rtt = Rtt::new(RttPolicy::Classic, Duration::from_millis(333));
-        rtt.on_sample(Sample {
-            now: at(0),
-            latest: Duration::from_millis(80),
-            ack_delay: Duration::ZERO,
-            held: Duration::ZERO,
-        });
+        rtt.on_sample(Sample::prompt(at(0), Duration::from_millis(80)));
         rtt
     }
 

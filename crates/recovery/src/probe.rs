@@ -243,7 +243,7 @@ mod tests {
     /// Smoothed 100 ms, variation 50 ms: a probe base of 300 ms.
     fn sampled() -> Rtt {
         let mut rtt = Rtt::new(RttPolicy::Classic, ms(333));
-        rtt.on_sample(Sample { now: at(0), latest: ms(100), ack_delay: ms(0), held: ms(0) });
+        rtt.on_sample(Sample::prompt(at(0), ms(100)));
         rtt
     }
 

@@ -163,7 +163,7 @@ impl SegmentPath {
     pub fn on_rtt_sample(&mut self, now: Instant, sent: Instant, is_repeated: bool, held: Duration) {
         if !(is_repeated && self.path.profile().is_ambiguous) {
             let latest = now.saturating_since(sent);
-            self.path.on_rtt_sample(Sample { now, latest, ack_delay: Duration::ZERO, held });
+            self.path.on_rtt_sample(Sample { held, ..Sample::prompt(now, latest) });
         }
     }
 

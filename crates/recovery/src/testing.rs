@@ -31,7 +31,7 @@ impl Scene {
 
     pub(crate) fn ack(&mut self, growth: u64, sample: Option<Duration>, round_started: bool) -> AckEvent<'_> {
         if let Some(latest) = sample {
-            self.rtt.on_sample(Sample { now: self.now, latest, ack_delay: Duration::ZERO, held: Duration::ZERO });
+            self.rtt.on_sample(Sample::prompt(self.now, latest));
         }
         self.round += u64::from(round_started);
         self.event(growth, sample.is_some(), round_started)
@@ -44,7 +44,7 @@ impl Scene {
         ack_delay: Duration,
         round_started: bool,
     ) -> AckEvent<'_> {
-        self.rtt.on_sample(Sample { now: self.now, latest, ack_delay, held: Duration::ZERO });
+        self.rtt.on_sample(Sample { ack_delay, ..Sample::prompt(self.now, latest) });
         self.event(growth, true, round_started)
     }
 

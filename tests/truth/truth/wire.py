@@ -11,9 +11,9 @@ from pathlib import Path
 from lab_results import quantile
 
 from . import capture, lab, quic
+from .trace import INFINITE
 
 ENDS = Path(__file__).resolve().parent.parent / "tcp.py"
-INFINITE = 0x7FFFFFFF  # the threshold of a flow whose slow start has not ended
 REDUCED = {"reno": 0.5, "cubic": 717 / 1024}  # what a loss leaves of the window
 PORT = 5001
 
@@ -34,11 +34,16 @@ def plan(row, scratch, folder, seed, program):
             "folder": str(scratch), "settle": settle, "linger": row.rtt + 0.3}
 
 
+def in_memory(prefix):
+    """A temporary folder in memory, where there is a file system in it: whoever writes to a disk waits for it now and
+    then."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=memory if memory.is_dir() else None)
+
+
 def run(program, row, folder, seed):
     """One run: what was measured, and what the emulator says of it."""
-    # In memory, where there is a file system in it: whoever writes to a disk waits for it now and then.
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="truth-", dir=memory if memory.is_dir() else None) as scratch:
+    with in_memory("truth-") as scratch:
         scratch = Path(scratch)
         try:
             return carried_out(program, row, scratch, folder.parent, seed)
@@ -86,11 +91,11 @@ def stalled(row, report):
     """Why a run behind a short queue does not count: programs that stop for longer than the queue is long send a burst
     that overflows it. The emulator's verdict is about the link, and about 99 % of the wake-ups. Shares of two flows
     count: both meet the same."""
-    late = report["wake_ups"]["p999_us"] / 1e6
-    if row.short_queue is None or len(row.flows) > 1 or late <= row.short_queue:
+    late, queue = report["wake_ups"]["p999_us"] / 1e6, row.short_queue
+    if queue is None or len(row.flows) > 1 or late <= queue:
         return None
     return (f"programs were woken {late * 1e3:.1f} ms late or more, one time in 1000; the queue is "
-            f"{row.short_queue * 1e3:.1f} ms long")
+            f"{queue * 1e3:.1f} ms long")
 
 
 def measured(program, row, folder, report):

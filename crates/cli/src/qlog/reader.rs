@@ -43,6 +43,31 @@ pub struct Event {
     pub data: Value,
 }
 
+/// The first trace of a file: what other traces hold is left out.
+#[derive(Debug, Default)]
+pub struct FirstTrace {
+    /// Its header.
+    pub header: Header,
+    traces: u64,
+}
+
+impl FirstTrace {
+    /// The event that an item is, if it belongs to the trace.
+    pub fn event(&mut self, item: Item) -> Option<Event> {
+        match item {
+            Item::Header(header) => {
+                self.traces += 1;
+                if self.traces == 1 {
+                    self.header = header;
+                }
+                None
+            }
+            Item::Event(event) => (self.traces <= 1).then_some(event),
+            Item::Damaged => None,
+        }
+    }
+}
+
 const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Reads everything from `input`. An empty one has no items.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use thalweg_lab::record::Series;
 use thalweg_lab::report::Sender;
 
-use super::reader::{Event, Header, Item};
+use super::reader::{Event, FirstTrace, Header, Item};
 use super::summary::{integer, may_hold_an_ack};
 
 /// Thresholds from here on mean that there is none yet: 2³² − 1 and 2⁶⁴ − 1 are how programs write that.
@@ -14,8 +14,7 @@ const NO_THRESHOLD: u64 = u32::MAX as u64;
 #[derive(Debug, Default)]
 pub struct Builder {
     sender: Sender,
-    header: Header,
-    traces: u64,
+    trace: FirstTrace,
     events: u64,
     first: Option<f64>,
     has_packets: bool,
@@ -28,15 +27,8 @@ pub struct Builder {
 impl Builder {
     /// One more item. Of a file with several traces, only the first is read.
     pub fn add(&mut self, item: Item) {
-        match item {
-            Item::Header(header) => {
-                self.traces += 1;
-                if self.traces == 1 {
-                    self.header = header;
-                }
-            }
-            Item::Event(event) if self.traces <= 1 => self.event(&event),
-            Item::Damaged | Item::Event(_) => {}
+        if let Some(event) = self.trace.event(item) {
+            self.event(&event);
         }
     }
 
@@ -122,7 +114,7 @@ impl Builder {
                         or leave out --html for a summary",
             );
         }
-        let Header { title, vantage_point, .. } = self.header;
+        let Header { title, vantage_point, .. } = self.trace.header;
         self.sender.about = [vantage_point, title].into_iter().flatten().collect::<Vec<_>>().join(", ");
         self.sender.name = name;
         Ok(self.sender)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::reader::{Event, Header, Item};
+use super::reader::{Event, FirstTrace, Item};
 
 /// What a trace comes down to. Times in milliseconds since the first event, sizes in bytes.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -255,8 +255,7 @@ struct Recovery {
 #[derive(Debug)]
 pub struct Builder {
     file: String,
-    header: Header,
-    traces: u64,
+    trace: FirstTrace,
     events: u64,
     damaged: u64,
     first: Option<f64>,
@@ -274,8 +273,7 @@ impl Builder {
     pub fn new(file: String) -> Self {
         Builder {
             file,
-            header: Header::default(),
-            traces: 0,
+            trace: FirstTrace::default(),
             events: 0,
             damaged: 0,
             first: None,
@@ -291,16 +289,9 @@ impl Builder {
 
     /// One more item. Of a file with several traces, only the first is summed up.
     pub fn add(&mut self, item: Item) {
-        match item {
-            Item::Header(header) => {
-                self.traces += 1;
-                if self.traces == 1 {
-                    self.header = header;
-                }
-            }
-            Item::Damaged => self.damaged += 1,
-            Item::Event(event) if self.traces <= 1 => self.event(&event),
-            Item::Event(_) => {}
+        self.damaged += u64::from(matches!(item, Item::Damaged));
+        if let Some(event) = self.trace.event(item) {
+            self.event(&event);
         }
     }
 
@@ -444,10 +435,10 @@ impl Builder {
             phases: self.recovery.phases.shares(self.last),
             limits: self.recovery.limits.shares(self.last),
             file: self.file,
-            title: self.header.title,
-            vantage_point: self.header.vantage_point,
-            odcid: self.header.odcid,
-            schema: self.header.schema,
+            title: self.trace.header.title,
+            vantage_point: self.trace.header.vantage_point,
+            odcid: self.trace.header.odcid,
+            schema: self.trace.header.schema,
             version: self.course.version,
             alpn: self.course.alpn,
             closed: self.course.closed,

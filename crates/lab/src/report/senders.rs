@@ -4,10 +4,10 @@
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::assets::{CSS, SAVE_JS};
+use super::assets::{CSS, PARTS, SAVE_JS};
 use super::error::ReportError;
 use super::page::serde;
-use super::picture::{Course, Look, Picture, Stage, Track};
+use super::picture::{Course, Look, Picture, Stage, Track, spans};
 use super::{thin, words};
 use crate::choices::LOOKS;
 use crate::metric::{self, Unit};
@@ -63,6 +63,7 @@ pub fn senders(title: &str, senders: &[Sender]) -> Result<String, ReportError> {
     let rows: Vec<Row> = drawn.iter().map(Drawn::row).collect();
     let mut environment = Environment::new();
     environment.add_template("senders.html", TEMPLATE)?;
+    environment.add_template("parts.html", PARTS)?;
     Ok(environment.get_template("senders.html")?.render(context! {
         title => title,
         facts => words::count(senders.len() as u64, "trace"),
@@ -189,11 +190,10 @@ impl<'s> Drawn<'s> {
 /// "slow start 12.0 %, recovery 3.5 %", in the order of their first appearance.
 fn shares(states: &[(f64, String)], end: f64) -> String {
     let mut spent: Vec<(&str, f64)> = Vec::new();
-    for (at, (from, state)) in states.iter().enumerate() {
-        let lasted = states.get(at + 1).map_or(end, |next| next.0) - from;
-        match spent.iter_mut().find(|(known, _)| known == state) {
-            Some((_, sum)) => *sum += lasted,
-            None => spent.push((state, lasted)),
+    for (from, until, state) in spans(states, end) {
+        match spent.iter_mut().find(|(known, _)| *known == state) {
+            Some((_, sum)) => *sum += until - from,
+            None => spent.push((state, until - from)),
         }
     }
     let total: f64 = spent.iter().map(|(_, lasted)| lasted).sum();

@@ -101,6 +101,13 @@ pub struct Sample {
     pub held: Duration,
 }
 
+impl Sample {
+    /// Of a peer that delays nothing.
+    pub fn prompt(now: Instant, latest: Duration) -> Sample {
+        Sample { now, latest, ack_delay: Duration::ZERO, held: Duration::ZERO }
+    }
+}
+
 impl Rtt {
     /// An estimate that rests on nothing but an assumption, with the default policies for pacing and start.
     pub fn new(policy: RttPolicy, initial: Duration) -> Rtt {

@@ -5,7 +5,7 @@ use crate::testing::{at, ms};
 use proptest::prelude::*;
 
 fn feed(rtt: &mut Rtt, latest: Duration, ack_delay: Duration) {
-    rtt.on_sample(Sample { now: Instant::from_nanos(7), latest, ack_delay, held: Duration::ZERO });
+    rtt.on_sample(Sample { ack_delay, ..Sample::prompt(Instant::from_nanos(7), latest) });
 }
 
 fn after(first: Duration) -> Rtt {
@@ -98,7 +98,7 @@ fn of(policies: &str) -> Rtt {
 
 /// A sample that arrives at `now`.
 fn sample(rtt: &mut Rtt, now: u64, latest: u64) {
-    rtt.on_sample(Sample { now: at(now), latest: ms(latest), ack_delay: Duration::ZERO, held: Duration::ZERO });
+    rtt.on_sample(Sample::prompt(at(now), ms(latest)));
 }
 
 const PROBE_POLICIES: [&str; 5] =
@@ -171,7 +171,7 @@ fn dense_samples_collapse_the_classic_variation_and_not_that_of_a_round() {
         // 20 ms up and down again, over ten round trips of 100 ms.
         let latest = Duration::from_micros(100_000 + 40 * step.min(1_000 - step));
         for rtt in [&mut classic, &mut per_round] {
-            rtt.on_sample(Sample { now: at(100 + step), latest, ack_delay: Duration::ZERO, held: Duration::ZERO });
+            rtt.on_sample(Sample::prompt(at(100 + step), latest));
         }
     }
     assert!(classic.variation < Duration::from_micros(500), "{:?}", classic.variation);

@@ -11,6 +11,12 @@ use crate::report::assets::STATES;
 /// When states began, in seconds, and their names. Each lasts until the next; a nameless one is not drawn.
 pub type States = Vec<(f64, String)>;
 
+/// When each state began and ended, and its name; the last ends at `end`.
+pub fn spans(states: &[(f64, String)], end: f64) -> impl Iterator<Item = (f64, f64, &str)> {
+    let ends = states.iter().skip(1).map(|(next, _)| *next).chain([end]);
+    states.iter().zip(ends).map(|((from, state), until)| (*from, until, state.as_str()))
+}
+
 /// What a line looks like.
 #[derive(Clone, Debug)]
 pub enum Look {
@@ -126,9 +132,8 @@ impl Course {
             ink.mark(*color, (LEFT - 12.0, y + STRIP.0 / 2.0), 4.0, "");
             // A path for each state, as there may be many of each.
             let mut paths: BTreeMap<&str, String> = BTreeMap::new();
-            for (at, (from, state)) in states.iter().enumerate().filter(|(_, (_, state))| !state.is_empty()) {
-                let until = states.get(at + 1).map_or(self.end, |next| next.0);
-                let (left, right) = (across.at(*from), across.at(until).max(across.at(*from) + 0.1));
+            for (from, until, state) in spans(states, self.end).filter(|(.., state)| !state.is_empty()) {
+                let (left, right) = (across.at(from), across.at(until).max(across.at(from) + 0.1));
                 *paths.entry(state).or_default() += &format!("M{left:.1} {:.1}H{right:.1}", y + STRIP.0 / 2.0);
             }
             for (state, d) in &paths {
@@ -164,9 +169,8 @@ impl Stage {
             let mut paths: BTreeMap<&str, String> = BTreeMap::new();
             let first = states.first().map_or(f64::INFINITY, |state| state.0);
             steps(paths.entry("").or_default(), &track.points, (0.0, first), across, up);
-            for (at, (from, state)) in states.iter().enumerate() {
-                let until = states.get(at + 1).map_or(f64::INFINITY, |next| next.0);
-                steps(paths.entry(state).or_default(), &track.points, (*from, until), across, up);
+            for (from, until, state) in spans(states, f64::INFINITY) {
+                steps(paths.entry(state).or_default(), &track.points, (from, until), across, up);
             }
             for (state, d) in paths.iter().filter(|(_, d)| !d.is_empty()) {
                 let class = if state.is_empty() { "bound".to_owned() } else { colors.class(state) };

@@ -12,7 +12,7 @@ mod lines;
 mod scale;
 mod spread;
 
-pub use course::{Course, Look, Stage, Track};
+pub use course::{Course, Look, Stage, Track, spans};
 pub use dots::{Dots, Mark, Row};
 pub use facets::{MOST as MOST_PANELS, Panel, left_out};
 pub use figure::{Picture, legend};

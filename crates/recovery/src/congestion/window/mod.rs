@@ -327,11 +327,11 @@ impl Window {
         if let Some(next) = self.next_reduction.take() {
             self.reduction = next;
         }
-        if target >= self.window {
-            self.take(Step { window: target, done: true });
-            return;
-        }
-        let step = self.reduction.enter(self.window, target, self.progress(event));
+        // A growth may answer with more than there is: then there is nothing to bring down.
+        let step = match target < self.window {
+            true => self.reduction.enter(self.window, target, self.progress(event)),
+            false => Step { window: target, done: true },
+        };
         self.take(step);
     }
 

@@ -113,12 +113,7 @@ impl Stage {
         self.delivered += bytes;
         let prior = if self.before.len() as u64 >= ACKS { self.before.pop_front().unwrap() } else { self.before[0] };
         self.before.push_back(self.delivered);
-        self.rtt.on_sample(RttSample {
-            now: self.now,
-            latest: ack.rtt,
-            ack_delay: Duration::ZERO,
-            held: Duration::ZERO,
-        });
+        self.rtt.on_sample(RttSample::prompt(self.now, ack.rtt));
         self.lost += ack.losses.iter().map(|loss| loss.bytes).sum::<u64>();
         let flight = ack.in_flight.unwrap_or(self.bbr.window.saturating_sub(bytes));
         let congestion = (ack.congestion || ack.persistent).then(|| {

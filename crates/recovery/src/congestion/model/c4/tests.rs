@@ -66,12 +66,7 @@ impl Stage {
         self.delivered += bytes;
         let prior = if self.before.len() as u64 >= ACKS { self.before.pop_front().unwrap() } else { self.before[0] };
         self.before.push_back(self.delivered);
-        self.rtt.on_sample(RttSample {
-            now: self.now,
-            latest: ack.rtt,
-            ack_delay: Duration::ZERO,
-            held: Duration::ZERO,
-        });
+        self.rtt.on_sample(RttSample::prompt(self.now, ack.rtt));
         let losses: Vec<LossSample> = ack.lost.iter().map(|order| self.loss(*order)).collect();
         let delivery = RateSample {
             rate: ack.rate,

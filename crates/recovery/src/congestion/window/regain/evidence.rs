@@ -43,8 +43,7 @@ const VARIANCES: u128 = 5;
 /// Losses that have to be found to be independent, and which share of those expected.
 const FOUND: [(u64, (u64, u64)); 2] = [(4, (2, 3)), (12, (1, 2))];
 /// What a reduction leaves of what was counted.
-const MEMORY: (u64, u64) = (31, 32);
-const MEMORY_OF_DELAYS: (u32, u32) = (31, 32);
+const MEMORY: (u32, u32) = (31, 32);
 /// Losses are counted in parts, so that forgetting does not round small counts away.
 const PARTS: u64 = 1_024;
 
@@ -117,7 +116,7 @@ impl Split {
 
 /// What a reduction leaves of it.
 fn faded(count: u64) -> u64 {
-    count / MEMORY.1 * MEMORY.0
+    count / u64::from(MEMORY.1) * u64::from(MEMORY.0)
 }
 
 impl Evidence {
@@ -186,6 +185,6 @@ impl Evidence {
         self.by_flight.fade();
         self.by_delay.fade();
         self.largest_flight = faded(self.largest_flight);
-        self.longest_delay = self.longest_delay / MEMORY_OF_DELAYS.1 * MEMORY_OF_DELAYS.0;
+        self.longest_delay = self.longest_delay / MEMORY.1 * MEMORY.0;
     }
 }

@@ -2,8 +2,11 @@
 
 use super::super::cubic::Cubic;
 use super::*;
+use crate::congestion::{LossSample, SentSpan};
+use crate::delivery::RateSample;
 use crate::testing::{Scene, at, ms};
 use proptest::prelude::*;
+use thalweg_units::Rate;
 
 const DATAGRAM: u64 = 1_200;
 
@@ -457,7 +460,7 @@ impl Road {
             let is_beyond =
                 packets > carried && packet > packets.saturating_sub(2 * (packets - carried)) && packet % 2 == 0;
             if is_beyond || self.roll() < chance {
-                losses.push(crate::congestion::LossSample {
+                losses.push(LossSample {
                     bytes: DATAGRAM,
                     sent: now,
                     order: self.sent + packet,
@@ -472,9 +475,9 @@ impl Road {
         self.sent += packets;
         self.scene.now += ms(100);
         let lost = losses.len() as u64 * DATAGRAM;
-        let sent = Some(crate::congestion::SentSpan { oldest: now, newest: now });
-        let delivery = |acked| crate::delivery::RateSample {
-            rate: thalweg_units::Rate::from_bytes_over(window, ms(100)),
+        let sent = Some(SentSpan { oldest: now, newest: now });
+        let delivery = |acked| RateSample {
+            rate: Rate::from_bytes_over(window, ms(100)),
             delivered: acked,
             interval: ms(100),
             application_limited: false,
