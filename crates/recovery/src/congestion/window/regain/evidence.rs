@@ -157,11 +157,6 @@ impl Evidence {
         }
     }
 
-    /// The largest flight of late, in bytes.
-    pub(super) fn largest_flight(&self) -> u64 {
-        self.largest_flight
-    }
-
     /// What was counted so far shows.
     pub(super) fn judge(&mut self) -> Option<Verdict> {
         let by_delay = self.by_delay.verdict().filter(|&verdict| verdict == Verdict::Dependent);
