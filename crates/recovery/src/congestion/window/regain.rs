@@ -149,6 +149,8 @@ pub(crate) struct Regain {
     held_back: u64,
     evidence: Evidence,
     waits: Waits,
+    /// How long the receiver kept the latest acknowledgment that gave a sample.
+    kept: Duration,
     /// Small reductions that may still be made without a verdict.
     credit: u32,
     /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
@@ -197,6 +199,7 @@ impl Regain {
             held_back: 0,
             evidence: Evidence::default(),
             waits: Waits::new(),
+            kept: Duration::ZERO,
             credit: CREDIT,
             lost: 0,
             judged: 0,
@@ -210,11 +213,9 @@ impl Regain {
         }
     }
 
-    /// The latest sample of the round-trip time, or what the shortest wait of the same ACK makes of the smallest, if
-    /// that is less: a sample contains how long the receiver kept the acknowledgment, and the queue of the way back.
+    /// The latest sample of the round-trip time, without how long the receiver kept the acknowledgment.
     fn sample(&self, view: View) -> Duration {
-        let shortest = self.waits.shortest().map(|wait| view.min_rtt.saturating_add(wait));
-        shortest.map_or(view.latest_rtt, |shortest| shortest.min(view.latest_rtt))
+        view.latest_rtt.saturating_sub(self.kept).max(view.min_rtt.min(view.latest_rtt))
     }
 
     /// Whether the queue was empty in each of the last two round trips.
@@ -384,6 +385,7 @@ impl Growth for Regain {
             self.waits.observe(event);
         }
         if event.has_rtt_sample {
+            self.kept = event.rtt.latest.saturating_sub(event.rtt.adjusted);
             // What is not used is not on the way.
             let is_used = !event.application_limited && !recovering;
             if is_used {

@@ -49,8 +49,6 @@ pub(super) struct Waits {
     is_told: bool,
     /// Short waits in a row.
     short: u32,
-    /// The shortest wait that the latest ACK showed.
-    shortest: Option<Duration>,
 }
 
 /// What a delay is calculated in: times of two clocks, whose difference may be of either sign.
@@ -60,7 +58,7 @@ fn nanos(duration: Duration) -> i128 {
 
 impl Waits {
     pub(super) fn new() -> Waits {
-        Waits { range: None, latest_sent: 0, is_told: false, short: SAMPLES, shortest: None }
+        Waits { range: None, latest_sent: 0, is_told: false, short: SAMPLES }
     }
 
     /// An ACK arrived.
@@ -68,7 +66,6 @@ impl Waits {
         if event.round.started {
             self.forget();
         }
-        self.shortest = None;
         for arrival in event.arrivals.iter().filter(|arrival| arrival.is_told) {
             let sent = arrival.sent.as_nanos();
             if sent > self.latest_sent {
@@ -79,7 +76,6 @@ impl Waits {
         }
         if event.has_rtt_sample && !self.is_told {
             self.sample(nanos(event.rtt.adjusted));
-            self.shortest = Some(event.rtt.adjusted.saturating_sub(event.rtt.min));
         }
     }
 
@@ -90,8 +86,6 @@ impl Waits {
         let wait = delay - least;
         let is_long = wait > LEAST_BORDER.max((longest - least) / BORDER_DIVISOR);
         self.short = if is_long { 0 } else { self.short.saturating_add(1) };
-        let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));
-        self.shortest = Some(self.shortest.map_or(wait, |shortest| shortest.min(wait)));
     }
 
     fn forget(&mut self) {
@@ -100,11 +94,6 @@ impl Waits {
             *least += step;
             *longest -= step;
         }
-    }
-
-    /// The shortest wait that the latest ACK showed.
-    pub(super) fn shortest(&self) -> Option<Duration> {
-        self.shortest
     }
 
     /// Whether one of the latest packets had a long wait.
@@ -150,6 +139,7 @@ mod tests {
                     let received = us(self.now + 7_000_000 + 20_000 + wait + of_burst);
                     arrivals.push(Arrival {
                         sent: Instant::from_nanos(self.now * 1_000),
+                        order: self.now,
                         bytes: 1_200,
                         received,
                         is_told: true,
@@ -176,7 +166,6 @@ mod tests {
         receiver.ack(false, &[2_100]);
         assert!(receiver.waits.is_busy());
         assert_eq!(receiver.waits.longest(), ms(4));
-        assert_eq!(receiver.waits.shortest(), Some(us(2_100)), "what follows in a burst does not count");
     }
 
     #[test]
@@ -203,13 +192,13 @@ mod tests {
     fn without_times_round_trips_are_judged_and_with_them_never_again() {
         let mut waits = Waits::new();
         let mut scene = Scene::new();
-        for (sample, shortest, is_busy) in [(100, 0, false), (104, 4, true), (101, 1, true)] {
+        for (sample, is_busy) in [(100, false), (104, true), (101, true)] {
             waits.observe(&scene.ack(1_200, Some(ms(sample)), false));
-            assert_eq!((waits.shortest(), waits.is_busy()), (Some(ms(shortest)), is_busy));
+            assert_eq!(waits.is_busy(), is_busy);
         }
         waits.is_told = true;
-        waits.observe(&scene.ack(1_200, Some(ms(100)), false));
-        assert_eq!(waits.shortest(), None);
+        waits.observe(&scene.ack(1_200, Some(ms(900)), false));
+        assert_eq!(waits.longest(), ms(4));
     }
 
     #[test]
@@ -217,7 +206,8 @@ mod tests {
         let mut waits = Waits::new();
         let mut scene = Scene::new();
         for (index, received) in [Duration::MAX, Duration::ZERO, Duration::MAX, ms(1)].into_iter().enumerate() {
-            let arrivals = [Arrival { sent: Instant::from_nanos(1 + index as u64), bytes: 1, received, is_told: true }];
+            let sent = Instant::from_nanos(1 + index as u64);
+            let arrivals = [Arrival { sent, order: 0, bytes: 1, received, is_told: true }];
             waits.observe(&AckEvent { arrivals: &arrivals, ..scene.ack(1, None, true) });
         }
         assert!(waits.longest() > Duration::ZERO);
