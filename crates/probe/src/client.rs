@@ -1,0 +1,370 @@
+//! The client of a measurement as a state machine: its caller has the socket, the clock and the chance.
+
+use thalweg_units::{Duration, Ecn, Instant};
+
+use crate::server::MOST_ARRIVALS;
+use crate::trace::{Break, BreakCause, Datagram, MOST_DATAGRAMS, Trace};
+use crate::wire::{ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, Refusal, ServerKind, Upward};
+
+/// Time after which a hello or a finish is repeated.
+const REPEAT: Duration = Duration::from_millis(250);
+/// How long the client waits for the first answer of a server.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the client looks for a server that it had a session with.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Silence after which the client looks for the server again: the server has ended the session by then.
+const SILENCE: Duration = Duration::from_secs(8);
+/// How long after the last datagram of its stream the client waits for reports.
+const LINGER: Duration = Duration::from_secs(3);
+/// Most arrivals after a gap that are remembered until the gap is filled.
+const MOST_AHEAD: usize = 4096;
+
+/// How to measure.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ClientConfig {
+    /// Time between the datagrams of a stream, at most a second: the server ends a session after
+    /// [`SESSION_END`](crate::SESSION_END).
+    pub interval: Duration,
+    /// How long to send; `None`: until [`Client::stop`].
+    pub length: Option<Duration>,
+}
+
+/// Why there is no measurement.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nothing came back.
+    #[error("no answer: no probe server runs there, or something on the way drops its UDP datagrams")]
+    NoAnswer,
+    /// The port is closed.
+    #[error("the port is closed: no probe server runs there")]
+    Unreachable,
+    /// The server has no version in common with this client.
+    #[error("the server speaks version {0} of the probe and this program version {version}", version = crate::wire::VERSION)]
+    Version(u8),
+    /// The server has enough clients.
+    #[error("the server has as many clients as it may; try again later")]
+    Full,
+    /// The server wants fewer datagrams.
+    #[error("the server accepts a datagram every {0:?} or less often")]
+    Interval(Duration),
+    /// The server refuses for a reason that this version does not know.
+    #[error("the server refuses, for reason {0}, which this version does not know")]
+    Refused(u8),
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// Asks for a cookie, until a time.
+    Hello { next: Instant, until: Instant },
+    /// Sends its stream.
+    Running { cookie: Cookie, next: Instant },
+    /// Asks for the last reports, until a time.
+    Finishing { cookie: Cookie, next: Instant, until: Instant },
+    Done,
+}
+
+/// What is known of the current session of the server's stream and reports.
+#[derive(Clone, Debug, Default)]
+struct Session {
+    /// Where in the trace the session's first datagram of the server is.
+    base: usize,
+    /// Arrivals at the server that are known without a gap.
+    known: u32,
+    /// Indices of arrivals that are known after a gap.
+    ahead: std::collections::BTreeSet<u32>,
+    /// Datagrams of the client's stream below this are judged: they have arrived or are lost.
+    judged: usize,
+    /// The first datagram of the client's stream in the session, and one more than the last that is known to have come.
+    first: usize,
+    come: usize,
+}
+
+/// The client's end of a measurement.
+///
+/// Call [`poll_transmit`](Self::poll_transmit) when the time of [`poll_timeout`](Self::poll_timeout) has come, send what
+/// it writes, and hand over what arrives with [`receive`](Self::receive).
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    chance: u64,
+    nonce: u64,
+    state: State,
+    session: Session,
+    trace: Trace,
+    /// When the stream ends.
+    end: Option<Instant>,
+    /// When the last datagram of the server came.
+    heard: Instant,
+    error: Option<ClientError>,
+}
+
+/// The next of a sequence of numbers (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Client {
+    /// A client that begins now. `chance` are bits that nobody else can know: they make the numbers of sessions.
+    pub fn new(config: ClientConfig, now: Instant, chance: u64) -> Self {
+        let mut chance = chance;
+        let nonce = splitmix(&mut chance);
+        let trace = Trace { interval: config.interval, ..Trace::default() };
+        let state = State::Hello { next: now, until: now + FIRST_PATIENCE };
+        Client { config, chance, nonce, state, session: Session::default(), trace, end: None, heard: now, error: None }
+    }
+
+    /// When there is something to do; `None` when the measurement is over.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.state {
+            State::Hello { next, until } | State::Finishing { next, until, .. } => Some(next.min(until)),
+            State::Running { next, .. } => Some(self.end.map_or(next, |end| next.min(end))),
+            State::Done => None,
+        }
+    }
+
+    /// Whether the measurement is over.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Why there is no measurement, if there is none.
+    pub fn error(&self) -> Option<ClientError> {
+        self.error
+    }
+
+    /// Whether there is a session with the server.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    /// What has been measured so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// What has been measured.
+    pub fn into_trace(self) -> Trace {
+        self.trace
+    }
+
+    /// Ends the stream; the client then asks for the last reports.
+    pub fn stop(&mut self, now: Instant) {
+        self.state = match self.state {
+            State::Running { cookie, .. } => State::Finishing { cookie, next: now, until: now + LINGER },
+            State::Hello { .. } => State::Done,
+            other => other,
+        };
+    }
+
+    /// The network says that nobody listens at the server's port.
+    pub fn unreachable(&mut self, now: Instant) {
+        match self.state {
+            State::Hello { .. } if self.trace.up.is_empty() => self.fail(ClientError::Unreachable),
+            State::Running { .. } => self.look_again(now, BreakCause::Unreachable),
+            _ => {}
+        }
+    }
+
+    fn fail(&mut self, error: ClientError) {
+        (self.error, self.state) = (Some(error), State::Done);
+    }
+
+    /// Asks for a new session.
+    fn look_again(&mut self, now: Instant, cause: BreakCause) {
+        self.trace.breaks.push(Break { from: now.as_nanos(), until: None, cause });
+        self.nonce = splitmix(&mut self.chance);
+        // After a server that has just stopped, whoever starts it again needs a moment.
+        let next = if cause == BreakCause::Unknown { now } else { now + REPEAT };
+        self.state = State::Hello { next, until: now + PATIENCE };
+    }
+
+    /// Writes the datagram to send now over what is in `out`. Returns false if there is nothing to send.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        if let State::Running { cookie, .. } = self.state {
+            if self.end.is_some_and(|end| now >= end) || self.trace.up.len() >= MOST_DATAGRAMS {
+                self.state = State::Finishing { cookie, next: now, until: now + LINGER };
+            } else if now.saturating_since(self.heard) > SILENCE {
+                self.look_again(now, BreakCause::Silent);
+            }
+        }
+        let kind = match &mut self.state {
+            State::Hello { until, .. } if now >= *until => {
+                match self.trace.up.is_empty() {
+                    true => self.fail(ClientError::NoAnswer),
+                    false => self.state = State::Done,
+                }
+                return false;
+            }
+            State::Finishing { until, .. } if now >= *until => {
+                self.state = State::Done;
+                return false;
+            }
+            State::Hello { next, .. } if now >= *next => {
+                *next = now + REPEAT;
+                ClientKind::Hello
+            }
+            State::Finishing { cookie, next, .. } if now >= *next => {
+                let cookie = *cookie;
+                *next = now + REPEAT;
+                ClientKind::Finish(self.upward(now, cookie, Duration::ZERO))
+            }
+            State::Running { cookie, next } if now >= *next => {
+                let (cookie, late) = (*cookie, now.saturating_since(*next));
+                *next = next_slot(*next, now, self.config.interval);
+                let upward = self.upward(now, cookie, late);
+                self.trace.up.push(Datagram::sent_at(now.as_nanos(), late));
+                ClientKind::Probe(upward)
+            }
+            _ => return false,
+        };
+        FromClient { nonce: self.nonce, kind }.encode(out);
+        true
+    }
+
+    fn upward(&self, now: Instant, cookie: Cookie, late: Duration) -> Upward {
+        Upward {
+            cookie,
+            seq: u32::try_from(self.trace.up.len()).unwrap_or(u32::MAX),
+            sent: now.as_nanos(),
+            late,
+            interval: self.config.interval,
+            known: self.session.known,
+        }
+    }
+
+    /// Takes a datagram that arrived at `arrived`. Whatever does not belong to the session is ignored.
+    pub fn receive(&mut self, now: Instant, arrived: Instant, ecn: Ecn, bytes: &[u8]) {
+        let Some(FromServer { nonce, kind }) = FromServer::decode(bytes) else { return };
+        if nonce != self.nonce {
+            return;
+        }
+        match (self.state, kind) {
+            (State::Hello { .. }, ServerKind::Cookie(cookie)) => self.begin(now, cookie),
+            (State::Hello { .. }, ServerKind::Refused(refusal)) => self.refused(refusal),
+            (State::Running { .. }, ServerKind::Refused(Refusal::Cookie)) => {
+                self.look_again(now, BreakCause::Unknown);
+            }
+            (State::Running { .. }, ServerKind::Refused(refusal)) if self.trace.down.is_empty() => {
+                self.refused(refusal);
+            }
+            (State::Running { .. }, ServerKind::Bye) => self.look_again(now, BreakCause::Stopped),
+            (State::Finishing { .. }, ServerKind::Bye | ServerKind::Refused(_)) => self.state = State::Done,
+            (State::Running { .. } | State::Finishing { .. }, ServerKind::Probe(downward)) => {
+                self.heard = now;
+                self.down(arrived, ecn, &downward);
+                self.learn(&downward);
+                let is_answer = downward.seq == ANSWER && matches!(self.state, State::Finishing { .. });
+                if is_answer && downward.arrivals == self.session.known {
+                    self.state = State::Done;
+                } else if is_answer && let State::Finishing { next, .. } = &mut self.state {
+                    // There is more to learn: the next question need not wait.
+                    *next = now;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        let error = match refusal {
+            Refusal::Version(version) => ClientError::Version(version),
+            Refusal::Full => ClientError::Full,
+            Refusal::Interval(least) => ClientError::Interval(least),
+            Refusal::Unknown(reason) => ClientError::Refused(reason),
+            // The next hello asks for another cookie.
+            Refusal::Cookie => return,
+        };
+        if self.trace.up.is_empty() || self.trace.down.is_empty() { self.fail(error) } else { self.state = State::Done }
+    }
+
+    fn begin(&mut self, now: Instant, cookie: Cookie) {
+        if let Some(last) = self.trace.breaks.last_mut() {
+            last.until.get_or_insert(now.as_nanos());
+        }
+        let (first, base) = (self.trace.up.len(), self.trace.down.len());
+        self.session = Session { base, judged: first, first, come: first, ..Session::default() };
+        self.end = self.end.or_else(|| self.config.length.map(|length| now + length));
+        self.heard = now;
+        self.state = State::Running { cookie, next: now };
+    }
+
+    /// Notes the arrival of a datagram of the server's stream.
+    fn down(&mut self, arrived: Instant, ecn: Ecn, downward: &Downward) {
+        let index = self.session.base.saturating_add(downward.seq as usize);
+        if downward.seq == ANSWER {
+            return;
+        }
+        let down = &mut self.trace.down;
+        // A server that skips more than it can have sent is no server.
+        if index >= MOST_DATAGRAMS.min(down.len() + (1 << 16)) {
+            self.trace.omitted += 1;
+            return;
+        }
+        if index >= down.len() {
+            let (from, before) = (down.len(), down.last().copied());
+            let step = |sent: u64, before: u64| sent.saturating_sub(before) / (index - from + 1) as u64;
+            let guess = before.filter(|_| from > self.session.base).map(|before| before.sent);
+            for k in 0..(index - from) as u64 {
+                // Those that were sent in between, by even steps; before the first, at the interval.
+                let sent = match guess {
+                    Some(before) => before + step(downward.sent, before) * (k + 1),
+                    None => {
+                        let left = (index - from) as u64 - k;
+                        let interval = self.config.interval.as_nanos() as u64;
+                        downward.sent.saturating_sub(interval.saturating_mul(left))
+                    }
+                };
+                down.push(Datagram { known: true, ..Datagram::sent_at(sent, Duration::ZERO) });
+            }
+            down.push(Datagram::sent_at(downward.sent, downward.late));
+        }
+        if let Some(datagram) = down.get_mut(index) {
+            let late = u32::try_from(downward.late.as_micros()).unwrap_or(u32::MAX);
+            (datagram.sent, datagram.late) = (downward.sent, late);
+            datagram.arrive(arrived.as_nanos(), ecn);
+        }
+    }
+
+    /// Takes the reports of arrivals at the server.
+    fn learn(&mut self, downward: &Downward) {
+        let session = &mut self.session;
+        for (report, index) in downward.reports.iter().zip(downward.first..) {
+            if index < session.known || session.ahead.contains(&index) || session.ahead.len() >= MOST_AHEAD {
+                continue;
+            }
+            let seq = report.seq as usize;
+            let Some(datagram) = self.trace.up.get_mut(seq).filter(|_| seq >= session.first) else { continue };
+            datagram.arrive(report.at, report.ecn);
+            session.come = session.come.max(seq + 1);
+            session.ahead.insert(index);
+        }
+        while session.ahead.remove(&session.known) {
+            session.known += 1;
+        }
+        // Where nothing is missing of the reports, what was not reported and was sent before what was is lost.
+        if session.ahead.is_empty() {
+            let judged = session.judged..session.come;
+            self.trace.up[judged].iter_mut().for_each(|datagram| datagram.known = true);
+            session.judged = session.judged.max(session.come);
+        } else if downward.arrivals.saturating_sub(session.known) > MOST_ARRIVALS as u32 {
+            // The server has forgotten some of what is missing: what became of those datagrams stays unknown.
+            session.known = downward.arrivals - MOST_ARRIVALS as u32;
+            session.ahead = session.ahead.split_off(&session.known);
+            session.judged = session.judged.max(session.come);
+        }
+    }
+}
+
+/// The first time after `now` that is a whole number of intervals after `slot`: what a pause has kept from being sent is
+/// not sent in a burst after it.
+pub(crate) fn next_slot(slot: Instant, now: Instant, interval: Duration) -> Instant {
+    let interval = interval.max(Duration::from_micros(1));
+    let late = now.saturating_since(slot);
+    let missed = late.as_nanos() / interval.as_nanos();
+    slot + interval * u32::try_from(missed + 1).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,1 @@
+//! What others may do to a server, and to a client.

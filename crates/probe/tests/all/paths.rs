@@ -1,0 +1,1 @@
+//! Faults of a path, one at a time.
