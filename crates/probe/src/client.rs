@@ -1,9 +1,9 @@
 //! The client of a measurement as a state machine: its caller has the socket, the clock and the chance.
 
-use thalweg_units::{Duration, Ecn, Instant};
+use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use crate::server::MOST_ARRIVALS;
-use crate::trace::{Break, BreakCause, Datagram, MOST_DATAGRAMS, Trace};
+use crate::trace::{Break, BreakCause, Datagram, Trace};
 use crate::wire::{ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, Refusal, ServerKind, Upward};
 
 /// Time after which a hello or a finish is repeated.
@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(8);
 /// How long after the last datagram of its stream the client waits for reports.
 const LINGER: Duration = Duration::from_secs(3);
+/// The most datagrams by which the server's stream can jump ahead: more than it sends in a minute at the least interval.
+const MOST_SKIPPED: usize = 1 << 16;
 /// Most arrivals after a gap that are remembered until the gap is filled.
 const MOST_AHEAD: usize = 4096;
 
@@ -56,18 +58,28 @@ pub enum ClientError {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum State {
     /// Asks for a cookie, until a time.
-    Hello { next: Instant, until: Instant },
+    Hello {
+        next: Instant,
+        until: Instant,
+    },
     /// Sends its stream.
-    Running { cookie: Cookie, next: Instant },
+    Running {
+        cookie: Cookie,
+        next: Instant,
+    },
     /// Asks for the last reports, until a time.
-    Finishing { cookie: Cookie, next: Instant, until: Instant },
+    Finishing {
+        cookie: Cookie,
+        next: Instant,
+        until: Instant,
+    },
     Done,
 }
 
 /// What is known of the current session of the server's stream and reports.
 #[derive(Clone, Debug, Default)]
 struct Session {
-    /// Where in the trace the session's first datagram of the server is.
+    /// Position of the session's first datagram of the server among those of all sessions.
     base: usize,
     /// Arrivals at the server that are known without a gap.
     known: u32,
@@ -92,6 +104,7 @@ pub struct Client {
     state: State,
     session: Session,
     trace: Trace,
+    breaks: Vec<Break>,
     /// When the stream ends.
     end: Option<Instant>,
     /// When the last datagram of the server came.
@@ -115,7 +128,8 @@ impl Client {
         let nonce = splitmix(&mut chance);
         let trace = Trace { interval: config.interval, ..Trace::default() };
         let state = State::Hello { next: now, until: now + FIRST_PATIENCE };
-        Client { config, chance, nonce, state, session: Session::default(), trace, end: None, heard: now, error: None }
+        let (session, breaks) = (Session::default(), Vec::new());
+        Client { config, chance, nonce, state, session, trace, breaks, end: None, heard: now, error: None }
     }
 
     /// When there is something to do; `None` when the measurement is over.
@@ -142,14 +156,35 @@ impl Client {
         matches!(self.state, State::Running { .. })
     }
 
-    /// What has been measured so far.
+    /// What has been measured since the last [`cut`](Self::cut).
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// What has been measured.
-    pub fn into_trace(self) -> Trace {
-        self.trace
+    /// What has been measured since the last [`cut`](Self::cut), and times without a session.
+    pub fn into_trace(self) -> (Trace, Vec<Break>) {
+        (self.trace, self.breaks)
+    }
+
+    /// Times without a session so far.
+    pub fn breaks(&self) -> &[Break] {
+        &self.breaks
+    }
+
+    /// Cuts off what is settled of the trace, once that is ten minutes long: a measurement that goes on for days is
+    /// analysed part by part.
+    pub fn cut(&mut self, now: Instant) -> Option<Trace> {
+        self.trace.cut(now.as_nanos())
+    }
+
+    /// Datagrams of the client's stream.
+    pub fn sent(&self) -> usize {
+        self.trace.first.0 + self.trace.up.len()
+    }
+
+    /// Datagrams of the server's stream that have arrived or are known to be lost.
+    fn come(&self) -> usize {
+        self.trace.first.1 + self.trace.down.len()
     }
 
     /// Ends the stream; the client then asks for the last reports.
@@ -164,7 +199,7 @@ impl Client {
     /// The network says that nobody listens at the server's port.
     pub fn unreachable(&mut self, now: Instant) {
         match self.state {
-            State::Hello { .. } if self.trace.up.is_empty() => self.fail(ClientError::Unreachable),
+            State::Hello { .. } if self.sent() == 0 => self.fail(ClientError::Unreachable),
             State::Running { .. } => self.look_again(now, BreakCause::Unreachable),
             _ => {}
         }
@@ -176,7 +211,7 @@ impl Client {
 
     /// Asks for a new session.
     fn look_again(&mut self, now: Instant, cause: BreakCause) {
-        self.trace.breaks.push(Break { from: now.as_nanos(), until: None, cause });
+        self.breaks.push(Break { from: now.as_nanos(), until: None, cause });
         self.nonce = splitmix(&mut self.chance);
         // After a server that has just stopped, whoever starts it again needs a moment.
         let next = if cause == BreakCause::Unknown { now } else { now + REPEAT };
@@ -186,7 +221,7 @@ impl Client {
     /// Writes the datagram to send now over what is in `out`. Returns false if there is nothing to send.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if let State::Running { cookie, .. } = self.state {
-            if self.end.is_some_and(|end| now >= end) || self.trace.up.len() >= MOST_DATAGRAMS {
+            if self.end.is_some_and(|end| now >= end) || self.sent() >= u32::MAX as usize {
                 self.state = State::Finishing { cookie, next: now, until: now + LINGER };
             } else if now.saturating_since(self.heard) > SILENCE {
                 self.look_again(now, BreakCause::Silent);
@@ -194,7 +229,7 @@ impl Client {
         }
         let kind = match &mut self.state {
             State::Hello { until, .. } if now >= *until => {
-                match self.trace.up.is_empty() {
+                match self.sent() == 0 {
                     true => self.fail(ClientError::NoAnswer),
                     false => self.state = State::Done,
                 }
@@ -217,6 +252,9 @@ impl Client {
                 let (cookie, late) = (*cookie, now.saturating_since(*next));
                 *next = next_slot(*next, now, self.config.interval);
                 let upward = self.upward(now, cookie, late);
+                if self.sent() == 0 {
+                    self.trace.started = now.as_nanos();
+                }
                 self.trace.up.push(Datagram::sent_at(now.as_nanos(), late));
                 ClientKind::Probe(upward)
             }
@@ -229,7 +267,7 @@ impl Client {
     fn upward(&self, now: Instant, cookie: Cookie, late: Duration) -> Upward {
         Upward {
             cookie,
-            seq: u32::try_from(self.trace.up.len()).unwrap_or(u32::MAX),
+            seq: u32::try_from(self.sent()).unwrap_or(u32::MAX),
             sent: now.as_nanos(),
             late,
             interval: self.config.interval,
@@ -249,7 +287,7 @@ impl Client {
             (State::Running { .. }, ServerKind::Refused(Refusal::Cookie)) => {
                 self.look_again(now, BreakCause::Unknown);
             }
-            (State::Running { .. }, ServerKind::Refused(refusal)) if self.trace.down.is_empty() => {
+            (State::Running { .. }, ServerKind::Refused(refusal)) if self.come() == 0 => {
                 self.refused(refusal);
             }
             (State::Running { .. }, ServerKind::Bye) => self.look_again(now, BreakCause::Stopped),
@@ -279,14 +317,14 @@ impl Client {
             // The next hello asks for another cookie.
             Refusal::Cookie => return,
         };
-        if self.trace.up.is_empty() || self.trace.down.is_empty() { self.fail(error) } else { self.state = State::Done }
+        if self.come() == 0 { self.fail(error) } else { self.state = State::Done }
     }
 
     fn begin(&mut self, now: Instant, cookie: Cookie) {
-        if let Some(last) = self.trace.breaks.last_mut() {
+        if let Some(last) = self.breaks.last_mut() {
             last.until.get_or_insert(now.as_nanos());
         }
-        let (first, base) = (self.trace.up.len(), self.trace.down.len());
+        let (first, base) = (self.sent(), self.come());
         self.session = Session { base, judged: first, first, come: first, ..Session::default() };
         self.end = self.end.or_else(|| self.config.length.map(|length| now + length));
         self.heard = now;
@@ -295,35 +333,28 @@ impl Client {
 
     /// Notes the arrival of a datagram of the server's stream.
     fn down(&mut self, arrived: Instant, ecn: Ecn, downward: &Downward) {
-        let index = self.session.base.saturating_add(downward.seq as usize);
-        if downward.seq == ANSWER {
+        let position = self.session.base.saturating_add(downward.seq as usize);
+        let (come, interval) = (self.come(), self.config.interval);
+        // A server that skips more than it can have sent is no server.
+        if downward.seq == ANSWER || position >= come.saturating_add(MOST_SKIPPED) {
             return;
         }
         let down = &mut self.trace.down;
-        // A server that skips more than it can have sent is no server.
-        if index >= MOST_DATAGRAMS.min(down.len() + (1 << 16)) {
-            self.trace.omitted += 1;
-            return;
-        }
-        if index >= down.len() {
-            let (from, before) = (down.len(), down.last().copied());
-            let step = |sent: u64, before: u64| sent.saturating_sub(before) / (index - from + 1) as u64;
-            let guess = before.filter(|_| from > self.session.base).map(|before| before.sent);
-            for k in 0..(index - from) as u64 {
-                // Those that were sent in between, by even steps; before the first, at the interval.
-                let sent = match guess {
-                    Some(before) => before + step(downward.sent, before) * (k + 1),
-                    None => {
-                        let left = (index - from) as u64 - k;
-                        let interval = self.config.interval.as_nanos() as u64;
-                        downward.sent.saturating_sub(interval.saturating_mul(left))
-                    }
-                };
+        if position >= come {
+            let skipped = (position - come) as u64;
+            let before = down.last().filter(|_| come > self.session.base).map(|before| before.sent);
+            let step = match before {
+                Some(before) => downward.sent.saturating_sub(before) / (skipped + 1),
+                None => interval.nanos(),
+            };
+            for left in (1..=skipped).rev() {
+                // Sent in between, by even steps; before the first, at the interval.
+                let sent = downward.sent.saturating_sub(step.saturating_mul(left));
                 down.push(Datagram { known: true, ..Datagram::sent_at(sent, Duration::ZERO) });
             }
             down.push(Datagram::sent_at(downward.sent, downward.late));
         }
-        if let Some(datagram) = down.get_mut(index) {
+        if let Some(datagram) = position.checked_sub(self.trace.first.1).and_then(|at| down.get_mut(at)) {
             let late = u32::try_from(downward.late.as_micros()).unwrap_or(u32::MAX);
             (datagram.sent, datagram.late) = (downward.sent, late);
             datagram.arrive(arrived.as_nanos(), ecn);
@@ -333,13 +364,19 @@ impl Client {
     /// Takes the reports of arrivals at the server.
     fn learn(&mut self, downward: &Downward) {
         let session = &mut self.session;
-        for (report, index) in downward.reports.iter().zip(downward.first..) {
+        for (ahead, report) in downward.reports.iter().enumerate() {
+            let Some(index) = downward.first.checked_add(ahead as u32) else { break };
             if index < session.known || session.ahead.contains(&index) || session.ahead.len() >= MOST_AHEAD {
                 continue;
             }
             let seq = report.seq as usize;
-            let Some(datagram) = self.trace.up.get_mut(seq).filter(|_| seq >= session.first) else { continue };
-            datagram.arrive(report.at, report.ecn);
+            let sent = self.trace.first.0 + self.trace.up.len();
+            if !(session.first..sent).contains(&seq) {
+                continue;
+            }
+            if let Some(datagram) = seq.checked_sub(self.trace.first.0).and_then(|at| self.trace.up.get_mut(at)) {
+                datagram.arrive(report.at, report.ecn);
+            }
             session.come = session.come.max(seq + 1);
             session.ahead.insert(index);
         }
@@ -348,7 +385,8 @@ impl Client {
         }
         // Where nothing is missing of the reports, what was not reported and was sent before what was is lost.
         if session.ahead.is_empty() {
-            let judged = session.judged..session.come;
+            let place = |position: usize| position.saturating_sub(self.trace.first.0).min(self.trace.up.len());
+            let judged = place(session.judged)..place(session.come);
             self.trace.up[judged].iter_mut().for_each(|datagram| datagram.known = true);
             session.judged = session.judged.max(session.come);
         } else if downward.arrivals.saturating_sub(session.known) > MOST_ARRIVALS as u32 {

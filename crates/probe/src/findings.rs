@@ -1,4 +1,4 @@
-//! Everything that a measurement tells about a path.
+//! Everything that a measurement, or a part of one, tells about a path.
 
 use thalweg_units::DurationExt;
 
@@ -6,7 +6,6 @@ use crate::clock::Clock;
 use crate::loss::{Fate, fate};
 use crate::passage::{Passage, passages, round_trips};
 use crate::pause::{End, Pause, explained_by, pauses};
-use crate::quantiles::Quantiles;
 use crate::queue::{StandingQueue, standing_queues};
 use crate::suspension::{Event, Suspension, events, suspensions};
 use crate::trace::{Trace, Way};
@@ -15,30 +14,25 @@ use crate::trace::{Trace, Way};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WayFindings {
-    /// Datagrams in the order of sending.
+    /// Datagrams in the order of sending. One-way delays are as exact as the offset of the clocks.
     pub passages: Vec<Passage>,
-    /// One-way delays, as exact as the offset of the clocks; `None` if nothing arrived.
-    pub delays: Option<Quantiles>,
     /// Loss, reordering, duplicates.
     pub fate: Fate,
     /// Standing queues.
     pub queues: Vec<StandingQueue>,
 }
 
-/// What a measurement tells about a path. Times are nanoseconds of the client's clock since the measurement began.
+/// What a trace tells about a path. Times are nanoseconds of the client's clock since the measurement began. Everything
+/// belongs to the time that the trace [owns](Trace::own).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Findings {
-    /// From the first datagram to the last.
-    pub length: i64,
     /// Time between datagrams of a stream.
     pub interval: i64,
     /// The server's clock.
     pub clock: Clock,
     /// When each round trip began, and how long it took.
     pub round_trips: Vec<(i64, i64)>,
-    /// Round trips; `None` without any.
-    pub round_trip: Option<Quantiles>,
     /// The way up.
     pub up: WayFindings,
     /// The way down.
@@ -47,6 +41,8 @@ pub struct Findings {
     pub events: Vec<Event>,
     /// Pauses of either end.
     pub pauses: Vec<Pause>,
+    /// Datagrams of the client's stream of which it is not known whether they arrived.
+    pub unknown: u64,
 }
 
 impl Findings {
@@ -54,7 +50,7 @@ impl Findings {
     pub fn of(trace: &Trace) -> Option<Findings> {
         let clock = Clock::of(trace)?;
         let interval = i64::try_from(trace.interval.nanos()).unwrap_or(i64::MAX);
-        let [up, down] = Way::BOTH.map(|way| passages(trace, &clock, way));
+        let [mut up, mut down] = Way::BOTH.map(|way| passages(trace, &clock, way));
         let mut pauses_of_both = pauses(End::Client, &up);
         pauses_of_both.extend(pauses(End::Server, &down));
         pauses_of_both.sort_by_key(|pause| (pause.start, pause.end));
@@ -65,18 +61,31 @@ impl Findings {
             found
         };
         let (held_up, held_down) = (found(Way::Up, &up), found(Way::Down, &down));
-        let trips = round_trips(&up, &down);
-        let first_and_last = (up.first()?.sent, up.last()?.sent);
+        let mut round_trips = round_trips(&up, &down);
+        let mut events = events(&held_up, &held_down);
+        let mut queues = [(Way::Up, &up, &held_up), (Way::Down, &down, &held_down)]
+            .map(|(way, passages, held)| standing_queues(way, passages, held));
+
+        let since = |at: u64| i64::try_from(i128::from(at) - i128::from(trace.started)).unwrap_or(i64::MAX);
+        let (from, until) = (since(trace.own.0), since(trace.own.1));
+        let is_own = |at: i64| (from..until).contains(&at);
+        up.retain(|passage| is_own(passage.sent));
+        down.retain(|passage| is_own(passage.sent));
+        round_trips.retain(|(at, _)| is_own(*at));
+        events.retain(|event| is_own(event.start));
+        pauses_of_both.retain(|pause| is_own(pause.start));
+        queues.iter_mut().for_each(|queues| queues.retain(|queue| is_own(queue.start)));
+        let [queues_up, queues_down] = queues;
+        let unknown = trace.up.iter().filter(|datagram| !datagram.known && is_own(since(datagram.sent))).count();
         Some(Findings {
-            length: first_and_last.1 - first_and_last.0,
             interval,
             clock,
-            round_trip: Quantiles::of(trips.iter().map(|(_, trip)| *trip).collect()),
-            round_trips: trips,
-            events: events(&held_up, &held_down),
+            round_trips,
+            events,
             pauses: pauses_of_both,
-            up: WayFindings::of(trace, Way::Up, up, &held_up),
-            down: WayFindings::of(trace, Way::Down, down, &held_down),
+            up: WayFindings { fate: fate(&up), queues: queues_up, passages: up },
+            down: WayFindings { fate: fate(&down), queues: queues_down, passages: down },
+            unknown: unknown as u64,
         })
     }
 
@@ -85,17 +94,6 @@ impl Findings {
         match way {
             Way::Up => &self.up,
             Way::Down => &self.down,
-        }
-    }
-}
-
-impl WayFindings {
-    fn of(trace: &Trace, way: Way, passages: Vec<Passage>, held: &[Suspension]) -> WayFindings {
-        WayFindings {
-            delays: Quantiles::of(passages.iter().filter_map(Passage::delay).collect()),
-            fate: fate(&passages, trace.stream(way)),
-            queues: standing_queues(way, &passages, held),
-            passages,
         }
     }
 }

@@ -15,7 +15,7 @@
 //! | standing queues | [`standing_queues`] |
 //! | pauses of either end | [`pauses`] |
 //! | loss, reordering, duplicates | [`fate`] |
-//! | all of it | [`Findings`] |
+//! | all of it | [`Findings`], and for long measurements [`Summary`] |
 //!
 //! Nothing here reads a clock or draws a number: the same code measures over the network and over the links of the lab,
 //! where the truth is known.
@@ -31,6 +31,7 @@ mod pause;
 mod quantiles;
 mod queue;
 mod server;
+mod summary;
 mod suspension;
 mod trace;
 pub mod wire;
@@ -41,8 +42,8 @@ pub use findings::{Findings, WayFindings};
 pub use loss::{Burst, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};
-pub use quantiles::Quantiles;
+pub use summary::{Point, Spike, Summary, WaySummary};
 pub use queue::{StandingQueue, standing_queues};
 pub use server::{LEAD, SESSION_END, Server, ServerConfig, ServerCounts};
 pub use suspension::{Event, Noise, Suspension, events, suspensions};
-pub use trace::{Break, BreakCause, Datagram, MOST_DATAGRAMS, Trace, Way};
+pub use trace::{Break, BreakCause, Datagram, Trace, Way};

@@ -1,7 +1,6 @@
 //! Loss, reordering and duplicates of a stream.
 
 use crate::passage::Passage;
-use crate::trace::Datagram;
 
 /// Datagrams lost one after the other.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -33,22 +32,34 @@ pub struct Fate {
     pub lost: u64,
     /// Losses in a row, in the order of time.
     pub bursts: Vec<Burst>,
-    /// How losses follow one another; `None` without any.
-    pub gilbert: Option<Gilbert>,
+    /// Losses that follow a datagram that was not lost: as many as bursts, also when not all of those are listed.
+    pub begun: u64,
     /// Datagrams that arrived after one that had been sent later (RFC 4737 section 4).
     pub reordered: u64,
     /// The most datagrams that overtook one.
     pub most_overtaken: u64,
     /// Arrivals beyond the first of a datagram.
     pub duplicates: u64,
-    /// Datagrams of which it is not known whether they arrived.
-    pub unknown: u64,
+}
+
+impl Fate {
+    /// How losses follow one another; `None` without any.
+    pub fn gilbert(&self) -> Option<Gilbert> {
+        let good = self.sent.saturating_sub(self.lost).max(1);
+        let (begun, lost) = (self.begun as f64, self.lost as f64);
+        (self.lost > 0).then(|| Gilbert { begins: begun / good as f64, ends: begun / lost })
+    }
+
+    /// Share of datagrams that were lost.
+    pub fn loss(&self) -> f64 {
+        self.lost as f64 / self.sent.max(1) as f64
+    }
 }
 
 /// Counts losses in a row, reordering by the definition of RFC 4737, and duplicates.
-pub fn fate(passages: &[Passage], datagrams: &[Datagram]) -> Fate {
+pub fn fate(passages: &[Passage]) -> Fate {
     let mut fate = Fate { sent: passages.len() as u64, ..Fate::default() };
-    let (mut after_good, mut begins, mut before_lost) = (0u64, 0u64, false);
+    let mut before_lost = false;
     for passage in passages {
         let is_lost = passage.received.is_none();
         if is_lost {
@@ -58,21 +69,11 @@ pub fn fate(passages: &[Passage], datagrams: &[Datagram]) -> Fate {
                 None => fate.bursts.push(Burst { start: passage.sent, end: passage.sent, count: 1 }),
             }
         }
-        if !before_lost {
-            after_good += 1;
-            begins += u64::from(is_lost);
-        }
         before_lost = is_lost;
+        fate.duplicates += u64::from(passage.copies.saturating_sub(1));
     }
-    if fate.lost > 0 {
-        fate.gilbert = Some(Gilbert {
-            begins: begins as f64 / after_good.max(1) as f64,
-            ends: fate.bursts.len() as f64 / fate.lost as f64,
-        });
-    }
+    fate.begun = fate.bursts.len() as u64;
     (fate.reordered, fate.most_overtaken) = reordering(passages);
-    fate.duplicates = datagrams.iter().map(|datagram| u64::from(datagram.copies.saturating_sub(1))).sum();
-    fate.unknown = datagrams.iter().filter(|datagram| !datagram.known).count() as u64;
     fate
 }
 

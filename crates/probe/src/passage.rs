@@ -12,6 +12,8 @@ pub struct Passage {
     pub received: Option<i64>,
     /// How late it was sent.
     pub late: i64,
+    /// How often it arrived.
+    pub copies: u8,
 }
 
 impl Passage {
@@ -26,24 +28,19 @@ impl Passage {
 /// One-way delays are as exact as the offset of the clocks: each may be too long by as much as those of the other way
 /// are too short. See [`Clock::bound`].
 pub fn passages(trace: &Trace, clock: &Clock, way: Way) -> Vec<Passage> {
-    let start = start(trace);
+    let start = i64::try_from(trace.started).unwrap_or(i64::MAX);
     let client = |at: u64| i64::try_from(at).unwrap_or(i64::MAX).saturating_sub(start);
     let server = |at: u64| clock.to_client(at).saturating_sub(start);
     let known = trace.stream(way).iter().filter(|datagram| datagram.known);
     known
         .map(|datagram| {
-            let late = i64::from(datagram.late) * 1_000;
-            match way {
-                Way::Up => Passage { sent: client(datagram.sent), received: datagram.received.map(server), late },
-                Way::Down => Passage { sent: server(datagram.sent), received: datagram.received.map(client), late },
-            }
+            let (sent, received) = match way {
+                Way::Up => (client(datagram.sent), datagram.received.map(server)),
+                Way::Down => (server(datagram.sent), datagram.received.map(client)),
+            };
+            Passage { sent, received, late: i64::from(datagram.late) * 1_000, copies: datagram.copies }
         })
         .collect()
-}
-
-/// When the measurement began, by the client's clock.
-pub(crate) fn start(trace: &Trace) -> i64 {
-    trace.up.first().map_or(0, |datagram| i64::try_from(datagram.sent).unwrap_or(i64::MAX))
 }
 
 /// Round trips: when each began, and how long it took, in nanoseconds. A datagram of the way up is continued by the first

@@ -16,8 +16,8 @@ use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use crate::client::next_slot;
 use crate::wire::{
-    ANSWER, ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, Downward, FromClient, FromServer, MOST_REPORTS, Refusal, Report,
-    ServerKind, TICK, UP_SIZE, Upward, VERSION, fitting,
+    ANSWER, ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, Downward, FromClient, FromServer, MOST_REPORTS, Refusal,
+    Report, ServerKind, TICK, UP_SIZE, Upward, VERSION, fitting,
 };
 
 /// How long after the last datagram of its client a session ends.
@@ -314,8 +314,10 @@ impl Server {
                 self.counts.ignored += 1;
                 return None;
             }
-            // A finish begins no session.
-            let refusal = if is_finish { Some(Refusal::Cookie) } else { self.begin(now, from, message.nonce, upward) };
+            // A finish begins no session, and neither does a datagram of a session that is over, whose cookie may still
+            // be good: the client must learn that the numbers begin anew.
+            let is_late = is_finish || upward.known > 0;
+            let refusal = if is_late { Some(Refusal::Cookie) } else { self.begin(now, from, message.nonce, upward) };
             if let Some(refusal) = refusal {
                 return Some(ServerKind::Refused(refusal));
             }
@@ -408,7 +410,7 @@ impl Server {
                 self.end(to);
                 continue;
             }
-            let Some(slot) = session.next else { return None };
+            let slot = session.next?;
             session.next = Some(next_slot(slot, now, session.interval));
             // One that has not been paid for is left out; its place in time stays empty.
             let is_paid = session.sent_bytes + DOWN_SIZE as u64 <= session.received_bytes;

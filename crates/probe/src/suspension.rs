@@ -231,8 +231,7 @@ pub fn events(up: &[Suspension], down: &[Suspension]) -> Vec<Event> {
         }
     }
     let joined = |each: &&Suspension| !events.iter().any(|event| event.down == Some(**each));
-    let rest: Vec<Event> =
-        down.iter().filter(joined).map(|each| Event { down: Some(*each), ..alone(each) }).collect();
+    let rest: Vec<Event> = down.iter().filter(joined).map(|each| Event { down: Some(*each), ..alone(each) }).collect();
     events.extend(rest);
     for event in &mut events {
         if let (Some(up), Some(down)) = (event.up, event.down) {
@@ -244,7 +243,8 @@ pub fn events(up: &[Suspension], down: &[Suspension]) -> Vec<Event> {
     events
 }
 
-fn name_series(events: &mut [Event]) {
+/// Names series of events that are in the order of time.
+pub(crate) fn name_series(events: &mut [Event]) {
     let (mut from, mut series) = (0, 0);
     while from < events.len() {
         let (mut until, mut end) = (from + 1, events[from].end);

@@ -94,24 +94,37 @@ pub enum BreakCause {
     Silent,
 }
 
-/// Both streams of a measurement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Both streams of a measurement, or of a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Time between the datagrams of a stream.
     pub interval: Duration,
+    /// When the client's stream began, in nanoseconds of the client's clock.
+    pub started: u64,
     /// The client's stream, in the order of sending.
     pub up: Vec<Datagram>,
     /// The server's stream, in the order of sending.
     pub down: Vec<Datagram>,
-    /// Times without a session.
-    pub breaks: Vec<Break>,
-    /// Datagrams for which there was no room: see [`MOST_DATAGRAMS`].
-    pub omitted: u64,
+    /// What belongs to this part, by the client's clock: what begins at the first of these or later, and before the
+    /// second. Datagrams around that are there so that nothing is cut in two.
+    pub own: (u64, u64),
+    /// Position of the first datagram of `up`, and of `down`, in its stream.
+    pub first: (usize, usize),
 }
 
-/// Datagrams that a trace keeps of each stream, at most: 24 hours at 20 ms would take more memory than a measurement
-/// should. The measurement ends when it has so many.
-pub const MOST_DATAGRAMS: usize = 1 << 20;
+impl Default for Trace {
+    fn default() -> Self {
+        let (up, down) = (Vec::new(), Vec::new());
+        Trace { interval: Duration::ZERO, started: 0, up, down, own: (0, u64::MAX), first: (0, 0) }
+    }
+}
+
+/// How much of the streams is kept beyond the time that a part of a trace owns, in nanoseconds.
+const MARGIN: u64 = 3_000_000_000;
+/// After this time the fate of a datagram is settled, in nanoseconds.
+const SETTLED: u64 = 12_000_000_000;
+/// A part that is cut off is at least so long, in nanoseconds: long enough for a good estimate of the clock.
+const PART: u64 = 600_000_000_000;
 
 impl Trace {
     /// The stream of one way.
@@ -120,5 +133,38 @@ impl Trace {
             Way::Up => &self.up,
             Way::Down => &self.down,
         }
+    }
+
+    /// When a datagram was seen by the client, if it was.
+    fn seen(way: Way, datagram: &Datagram) -> Option<u64> {
+        match way {
+            Way::Up => Some(datagram.sent),
+            Way::Down => datagram.received,
+        }
+    }
+
+    /// The place of the first datagram that the client saw at this time or later.
+    fn place(&self, way: Way, at: u64) -> usize {
+        let stream = self.stream(way);
+        let later = |datagram: &Datagram| Trace::seen(way, datagram).is_some_and(|seen| seen >= at);
+        stream.iter().position(later).unwrap_or(stream.len())
+    }
+
+    /// Cuts off what is settled at this time of the client's clock, once that is ten minutes long.
+    pub(crate) fn cut(&mut self, now: u64) -> Option<Trace> {
+        let until = now.checked_sub(SETTLED).filter(|until| *until >= self.own.0.max(self.started) + PART)?;
+        let copied = Way::BOTH.map(|way| self.place(way, until + MARGIN));
+        let dropped = Way::BOTH.map(|way| self.place(way, until - MARGIN));
+        let part = Trace {
+            up: self.up[..copied[0]].to_vec(),
+            down: self.down[..copied[1]].to_vec(),
+            own: (self.own.0, until),
+            ..*self
+        };
+        self.up.drain(..dropped[0]);
+        self.down.drain(..dropped[1]);
+        self.first = (self.first.0 + dropped[0], self.first.1 + dropped[1]);
+        self.own.0 = until;
+        Some(part)
     }
 }

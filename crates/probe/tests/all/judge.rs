@@ -93,7 +93,7 @@ fn matches(a: (i64, i64), b: (i64, i64)) -> bool {
 
 /// Measures, and compares.
 pub fn judge(world: &World, show: bool) -> Tally {
-    let (trace, _) = world.run();
+    let (trace, _, _) = world.run();
     let findings = Findings::of(&trace).unwrap();
     let start = trace.up[0].sent as i64;
     let mut tally = Tally::default();
@@ -112,7 +112,8 @@ pub fn judge(world: &World, show: bool) -> Tally {
             let is_right = |hit: &&Suspension| (hit.length() - each.length()).abs() <= 20_000_000;
             tally.length_right += u32::from(hit.filter(is_right).is_some());
             if show && hit.is_none() {
-                let near: Vec<_> = found.iter().filter(|other| overlap(span(each), span(other)) > -100_000_000).collect();
+                let near: Vec<_> =
+                    found.iter().filter(|other| overlap(span(each), span(other)) > -100_000_000).collect();
                 println!("missed {each:?}\n   near {near:?}");
             }
         }
@@ -121,7 +122,8 @@ pub fn judge(world: &World, show: bool) -> Tally {
             let is_false = !truth.iter().any(|other| matches(span(each), span(other)));
             tally.false_ones += u32::from(is_false);
             if show && is_false {
-                let near: Vec<_> = truth.iter().filter(|other| overlap(span(each), span(other)) > -100_000_000).collect();
+                let near: Vec<_> =
+                    truth.iter().filter(|other| overlap(span(each), span(other)) > -100_000_000).collect();
                 println!("false {each:?}\n   near {near:?}");
             }
         }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use thalweg_link::{Packet, PathConfig, Pipe, Streams};
-use thalweg_probe::{Client, ClientConfig, Server, ServerConfig, Trace};
+use thalweg_probe::{Break, Client, ClientConfig, Server, ServerConfig, Trace};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 /// IP and UDP headers.
@@ -83,14 +83,17 @@ impl World {
     }
 
     /// Runs it; what was measured, and both ends.
-    pub fn run(&self) -> (Trace, Server) {
+    pub fn run(&self) -> (Trace, Vec<Break>, Server) {
         let streams = Streams::new(self.seed);
         let start = Instant::ZERO;
         let mut pipe: Pipe<Vec<u8>> =
             Pipe::chain(&self.hops, start, &streams, self.length + Duration::from_secs(60)).unwrap();
         let config = ClientConfig { interval: self.interval, length: Some(self.length) };
         let mut client = Client::new(config, self.client_clock.at(start), self.seed);
-        let new_server = |at| Server::new(ServerConfig::default(), self.server_clock.at(at), &streams.bytes("secret"));
+        let new_server = |at: Instant| {
+            let secret = streams.bytes(&format!("secret {}", at.as_nanos()));
+            Server::new(ServerConfig::default(), self.server_clock.at(at), &secret)
+        };
         let mut server = new_server(start);
         let address: SocketAddr = "192.0.2.1:5000".parse().unwrap();
         let (mut delivered, mut out) = (Vec::new(), Vec::new());
@@ -98,8 +101,10 @@ impl World {
         let mut restart = self.restart;
         let mut dice = streams.dice("hosts");
         while !client.is_done() {
-            let client_due = client.poll_timeout().map(|at| Stop::delay(&self.client_stops, self.client_clock.when(at)));
-            let server_due = server.poll_timeout().map(|at| Stop::delay(&self.server_stops, self.server_clock.when(at)));
+            let client_due =
+                client.poll_timeout().map(|at| Stop::delay(&self.client_stops, self.client_clock.when(at)));
+            let server_due =
+                server.poll_timeout().map(|at| Stop::delay(&self.server_stops, self.server_clock.when(at)));
             let cross_due = cross.peek().map(|(at, _)| start + *at);
             let restart_due = restart.map(|at| start + at);
             let dues = [client_due, server_due, cross_due, restart_due, pipe.next_event()];
@@ -147,7 +152,8 @@ impl World {
             }
         }
         assert_eq!(client.error(), None);
-        (client.into_trace(), server)
+        let (trace, breaks) = client.into_trace();
+        (trace, breaks, server)
     }
 }
 
