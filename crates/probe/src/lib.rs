@@ -16,12 +16,14 @@
 //! | pauses of either end | [`pauses`] |
 //! | loss, reordering, duplicates | [`fate`] |
 //! | all of it | [`Findings`], and for long measurements [`Summary`] |
+//! | one sentence | [`answer()`] |
 //!
 //! Nothing here reads a clock or draws a number: the same code measures over the network and over the links of the lab,
 //! where the truth is known.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod answer;
 mod client;
 mod clock;
 mod findings;
@@ -36,14 +38,15 @@ mod suspension;
 mod trace;
 pub mod wire;
 
+pub use answer::{Answer, Cause, answer};
 pub use client::{Client, ClientConfig, ClientError};
 pub use clock::{Clock, ClockPiece};
 pub use findings::{Findings, WayFindings};
 pub use loss::{Burst, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};
-pub use summary::{Point, Spike, Summary, WaySummary};
 pub use queue::{StandingQueue, standing_queues};
 pub use server::{LEAD, SESSION_END, Server, ServerConfig, ServerCounts};
+pub use summary::{Point, Spike, Summary, WaySummary};
 pub use suspension::{Event, Noise, Suspension, events, suspensions};
 pub use trace::{Break, BreakCause, Datagram, Trace, Way};

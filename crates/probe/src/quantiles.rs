@@ -13,6 +13,9 @@ mod tests {
 
     #[test]
     fn quantiles_are_values() {
-        assert_eq!((of(&mut [3, 1, 2], 1, 2), of(&mut [3, 1, 2], 95, 100), of(&mut [], 1, 2)), (Some(2), Some(3), None));
+        assert_eq!(
+            (of(&mut [3, 1, 2], 1, 2), of(&mut [3, 1, 2], 95, 100), of(&mut [], 1, 2)),
+            (Some(2), Some(3), None)
+        );
     }
 }

@@ -152,7 +152,8 @@ impl Trace {
 
     /// Cuts off what is settled at this time of the client's clock, once that is ten minutes long.
     pub(crate) fn cut(&mut self, now: u64) -> Option<Trace> {
-        let until = now.checked_sub(SETTLED).filter(|until| *until >= self.own.0.max(self.started) + PART)?;
+        let is_long = |until: &u64| !self.up.is_empty() && *until >= self.own.0.max(self.started).saturating_add(PART);
+        let until = now.checked_sub(SETTLED).filter(is_long)?;
         let copied = Way::BOTH.map(|way| self.place(way, until + MARGIN));
         let dropped = Way::BOTH.map(|way| self.place(way, until - MARGIN));
         let part = Trace {

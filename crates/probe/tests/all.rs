@@ -3,6 +3,8 @@
 
 #[path = "all/abuse.rs"]
 mod abuse;
+#[path = "all/answers.rs"]
+mod answers;
 #[path = "all/judge.rs"]
 mod judge;
 #[path = "all/paths.rs"]

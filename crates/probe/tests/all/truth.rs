@@ -1,5 +1,6 @@
 //! Suspensions and clocks are found as the lab has them.
 
+use thalweg_probe::{Event, Findings, Summary, Way};
 use thalweg_units::Duration;
 
 use crate::judge::{Tally, judge, path};
@@ -37,4 +38,31 @@ fn clocks_are_bounded_on_paths_whose_ways_differ() {
         assert!((24_000_000..26_500_000).contains(&tally.offset_error), "{tally:?}");
         assert!((35_000_000..38_000_000).contains(&tally.bound), "{tally:?}");
     }
+}
+
+#[test]
+fn parts_of_a_long_measurement_add_up_to_the_whole() {
+    let server_clock = HostClock { origin: 3, drift: 30 };
+    let world = World { server_clock, length: Duration::from_secs(3000), ..World::over(&path("preset = \"wifi\""), 3) };
+    let whole = Summary::of(Findings::of(&world.run().0).unwrap());
+    let (mut parts, mut most, mut sum) = (0, 0, Summary::default());
+    let (rest, _, _) = world.run_in_parts(&mut |(client, now)| {
+        most = most.max(client.trace().up.len() + client.trace().down.len());
+        sum.add(Findings::of(&client.cut(now)?)?);
+        parts += 1;
+        Some(())
+    });
+    sum.add(Findings::of(&rest).unwrap());
+    // Four parts of ten minutes, of two streams, and the rest.
+    assert!(parts == 4 && most < 63_000, "{parts} parts, {most} datagrams");
+    let near =
+        |a: &Event, b: &Event| (a.start - b.start).abs() < 1_000_000 && a.way() == b.way() && a.series == b.series;
+    assert_eq!(sum.events.len(), whole.events.len());
+    assert!(sum.events.iter().zip(&whole.events).all(|(a, b)| near(a, b)));
+    for way in Way::BOTH {
+        let (sum, whole) = (&sum.way(way).fate, &whole.way(way).fate);
+        assert_eq!((sum.sent, sum.lost, sum.duplicates), (whole.sent, whole.lost, whole.duplicates));
+    }
+    assert_eq!((sum.unknown, sum.course.len()), (whole.unknown, whole.course.len()));
+    assert_eq!((sum.spikes.len(), sum.clock.len()), (6, 5));
 }

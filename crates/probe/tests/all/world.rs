@@ -82,8 +82,16 @@ impl World {
         }
     }
 
-    /// Runs it; what was measured, and both ends.
+    /// Runs it; what was measured, times without a session, and the server.
     pub fn run(&self) -> (Trace, Vec<Break>, Server) {
+        self.run_in_parts(&mut |_| None)
+    }
+
+    /// The same, with parts that are handed over as a long measurement has them.
+    pub fn run_in_parts(
+        &self,
+        cut: &mut dyn FnMut((&mut Client, Instant)) -> Option<()>,
+    ) -> (Trace, Vec<Break>, Server) {
         let streams = Streams::new(self.seed);
         let start = Instant::ZERO;
         let mut pipe: Pipe<Vec<u8>> =
@@ -147,6 +155,7 @@ impl World {
                 let way = if *up { Pipe::<Vec<u8>>::UP } else { Pipe::<Vec<u8>>::DOWN };
                 pipe.send(now, way, packet(now, 2, 1500, Vec::new()), &mut Vec::new());
             }
+            cut((&mut client, self.client_clock.at(now)));
             if restart_due.is_some_and(|at| at <= now) {
                 (server, restart) = (new_server(now), None);
             }
