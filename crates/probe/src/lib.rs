@@ -46,7 +46,7 @@ pub use loss::{Burst, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};
 pub use queue::{StandingQueue, standing_queues};
-pub use server::{LEAD, SESSION_END, Server, ServerConfig, ServerCounts};
+pub use server::{LEAD, Peer, SESSION_END, Server, ServerConfig, ServerCounts};
 pub use summary::{Point, Spike, Summary, WaySummary};
 pub use suspension::{Event, Noise, Suspension, events, suspensions};
 pub use trace::{Break, BreakCause, Datagram, Trace, Way};

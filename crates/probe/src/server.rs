@@ -77,6 +77,21 @@ pub struct ServerCounts {
     pub refused: u64,
 }
 
+/// A client as the server sees it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The address of the server's computer that it sent to, if known: answers have to come from there.
+    pub local: Option<IpAddr>,
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Peer { address, local: None }
+    }
+}
+
 /// Permissions that come back with time, up to a limit.
 #[derive(Copy, Clone, Debug)]
 struct Bucket {
@@ -97,6 +112,7 @@ impl Bucket {
 
 #[derive(Debug)]
 struct Session {
+    local: Option<IpAddr>,
     nonce: u64,
     cookie: Cookie,
     interval: Duration,
@@ -267,7 +283,7 @@ impl Server {
         &mut self,
         now: Instant,
         arrived: Instant,
-        from: SocketAddr,
+        from: Peer,
         ecn: Ecn,
         bytes: &[u8],
         out: &mut Vec<u8>,
@@ -290,10 +306,11 @@ impl Server {
         &mut self,
         now: Instant,
         arrived: Instant,
-        from: SocketAddr,
+        peer: Peer,
         ecn: Ecn,
         message: &FromClient,
     ) -> Option<ServerKind> {
+        let from = peer.address;
         let (upward, is_finish) = match &message.kind {
             ClientKind::Probe(upward) => (upward, false),
             ClientKind::Finish(upward) => (upward, true),
@@ -331,6 +348,7 @@ impl Server {
         }
         let due = session.due();
         session.last = now;
+        session.local = peer.local;
         session.received_bytes += UP_SIZE as u64;
         let answer = if is_finish {
             session.next = None;
@@ -368,6 +386,7 @@ impl Server {
             return Some(Refusal::Full);
         }
         let session = Session {
+            local: None,
             nonce,
             cookie: upward.cookie,
             interval: upward.interval,
@@ -402,7 +421,7 @@ impl Server {
     }
 
     /// Writes the next datagram that is due over what is in `out`, and returns whom it goes to.
-    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Peer> {
         loop {
             let (due, to) = self.agenda.first().copied().filter(|(at, _)| *at <= now)?;
             let session = self.sessions.get_mut(&to)?;
@@ -420,25 +439,25 @@ impl Server {
                 session.sent_bytes += DOWN_SIZE as u64;
                 FromServer { nonce: session.nonce, kind }
             });
-            let now_due = session.due();
+            let (now_due, local) = (session.due(), session.local);
             self.agenda.remove(&(due, to));
             self.agenda.insert((now_due, to));
             if let Some(message) = message {
                 message.encode(out);
                 self.counts.sent += 1;
                 self.counts.sent_bytes += out.len() as u64;
-                return Some(to);
+                return Some(Peer { address: to, local });
             }
         }
     }
 
     /// Ends all sessions. `send` gets a farewell for each client, of at most [`ANSWER_SIZE`] bytes.
-    pub fn stop(&mut self, mut send: impl FnMut(SocketAddr, &[u8])) {
+    pub fn stop(&mut self, mut send: impl FnMut(Peer, &[u8])) {
         let mut out = Vec::new();
         for (to, session) in &self.sessions {
             if session.sent_bytes + ANSWER_SIZE as u64 <= session.received_bytes {
                 FromServer { nonce: session.nonce, kind: ServerKind::Bye }.encode(&mut out);
-                send(*to, &out);
+                send(Peer { address: *to, local: session.local }, &out);
             }
         }
         self.sessions.clear();

@@ -150,6 +150,19 @@ impl Trace {
         stream.iter().position(later).unwrap_or(stream.len())
     }
 
+    /// What the client has seen since this time of its clock, as far as the fate of datagrams is known.
+    #[must_use]
+    pub fn since(&self, at: u64) -> Trace {
+        let [up, down] = Way::BOTH.map(|way| {
+            let stream = self.stream(way);
+            // From the end: a view is asked for often, and is short.
+            let older = |datagram: &Datagram| Trace::seen(way, datagram).is_some_and(|seen| seen < at);
+            let from = stream.iter().rposition(older).map_or(0, |place| place + 1);
+            stream[from..].to_vec()
+        });
+        Trace { up, down, own: (at, u64::MAX), ..*self }
+    }
+
     /// Cuts off what is settled at this time of the client's clock, once that is ten minutes long.
     pub(crate) fn cut(&mut self, now: u64) -> Option<Trace> {
         let is_long = |until: &u64| !self.up.is_empty() && *until >= self.own.0.max(self.started).saturating_add(PART);

@@ -30,7 +30,7 @@ fn upward(cookie: Cookie, seq: u32) -> Upward {
 fn ask(server: &mut Server, now: Instant, from: SocketAddr, kind: ClientKind) -> Option<ServerKind> {
     let (mut bytes, mut out) = (Vec::new(), Vec::new());
     FromClient { nonce: 42, kind }.encode(&mut bytes);
-    let answered = server.receive(now, now, from, Ecn::NotEct, &bytes, &mut out);
+    let answered = server.receive(now, now, from.into(), Ecn::NotEct, &bytes, &mut out);
     assert!(!answered || out.len() < bytes.len(), "{} bytes for {}", out.len(), bytes.len());
     answered.then(|| FromServer::decode(&out).unwrap().kind)
 }
@@ -47,7 +47,7 @@ fn sends(server: &mut Server, until: Instant) -> Vec<(SocketAddr, usize)> {
     let (mut sent, mut out) = (Vec::new(), Vec::new());
     while let Some(due) = server.poll_timeout().filter(|due| *due <= until) {
         while let Some(to) = server.poll_transmit(due, &mut out) {
-            sent.push((to, out.len()));
+            sent.push((to.address, out.len()));
         }
     }
     sent
@@ -153,7 +153,7 @@ fn too_dense_a_stream_and_another_version_are_refused() {
     let other = ask(&mut server, at(1), address(1), ClientKind::OtherVersion(9));
     assert_eq!(other, Some(ServerKind::Refused(Refusal::Version(VERSION))));
     for bytes in [&b""[..], b"TWP", &[0; 176], &[b'T'; 1500]] {
-        assert!(!server.receive(at(1), at(1), address(1), Ecn::NotEct, bytes, &mut Vec::new()));
+        assert!(!server.receive(at(1), at(1), address(1).into(), Ecn::NotEct, bytes, &mut Vec::new()));
     }
 }
 

@@ -75,6 +75,16 @@ fn suspensions_are_found_beside_a_queue() {
 }
 
 #[test]
+fn suspensions_are_found_where_one_datagram_in_five_is_held() {
+    for (length, every) in [("200 ms", "1 s"), ("50 ms", "300 ms"), ("2 s", "15 s")] {
+        let suspended = format!("{BROADBAND}\nsuspend = {{ at = \"1.1 s\", for = \"{length}\", every = \"{every}\" }}");
+        let tally = judge(&minute(&suspended.replace("500 ms", "5 s")), true);
+        assert!(tally.true_ones >= 8 && tally.false_ones == 0, "{tally:?}");
+        assert_eq!((tally.found, tally.length_right), (tally.true_ones, tally.true_ones), "{tally:?}");
+    }
+}
+
+#[test]
 fn suspensions_in_a_row_are_a_series() {
     let series = format!(
         "{BROADBAND}\nsuspend = [{{ at = \"10 s\", for = \"100 ms\" }}, {{ at = \"10.2 s\", for = \"100 ms\" }}, \

@@ -127,7 +127,7 @@ impl World {
                         // The kernel knows when a datagram came; the program sees it when it runs.
                         let seen = Stop::delay(&self.server_stops, at);
                         let (seen, at) = (self.server_clock.at(seen), self.server_clock.at(at));
-                        if server.receive(seen, at, address, ecn, &payload, &mut out) {
+                        if server.receive(seen, at, address.into(), ecn, &payload, &mut out) {
                             send(&mut pipe, now, false, &out);
                         }
                     }

@@ -1,0 +1,242 @@
+//! `thalweg probe HOST`: measures the path to a server, and reports.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use thalweg_probe::{Answer, Break, Client, ClientConfig, ClientError, Findings, Summary, answer};
+use thalweg_units::Instant;
+
+use super::live::Live;
+use super::socket::{Clock, Socket};
+use super::{PORT, json, words};
+use crate::failure::{Context, Failure, Result};
+use crate::options::duration;
+use crate::output;
+
+/// How often a live view is drawn.
+const TICK: Duration = Duration::from_millis(500);
+
+/// `thalweg probe HOST`.
+#[derive(Debug, Args)]
+pub struct ClientArgs {
+    /// The server: a name or an address, with a port if it is not 4435
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Time between datagrams, each way, 1 ms to 1 s
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = every)]
+    every: Duration,
+    /// How long to measure; Ctrl-C ends it before
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = length)]
+    length: Duration,
+    /// Print JSON on stdout instead of words
+    #[arg(long)]
+    json: bool,
+    /// Show nothing while measuring
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Reads a time between datagrams.
+fn every(text: &str) -> std::result::Result<Duration, String> {
+    let accepted = Duration::from_millis(1)..=Duration::from_secs(1);
+    match duration(text)? {
+        every if accepted.contains(&every) => Ok(every),
+        _ => Err("write a time between datagrams from 1 ms to 1 s, such as 20ms".to_owned()),
+    }
+}
+
+/// Reads a length of time; minutes may be written `10m`, as other tools that measure have it.
+fn length(text: &str) -> std::result::Result<Duration, String> {
+    let minutes = text.trim().strip_suffix('m').filter(|number| number.ends_with(|c: char| c.is_ascii_digit()));
+    match minutes.map_or_else(|| duration(text), |minutes| duration(&format!("{minutes} min")))? {
+        length if length >= Duration::from_secs(1) => Ok(length),
+        _ => Err("write a second or more, such as 10m".to_owned()),
+    }
+}
+
+/// What was measured, and how it ended.
+pub(super) struct Measured {
+    pub(super) server: SocketAddr,
+    pub(super) summary: Option<Summary>,
+    pub(super) answer: Answer,
+    pub(super) breaks: Vec<Break>,
+    /// When the client's stream began, by its clock.
+    pub(super) started: u64,
+    /// Whether times of arrival are the kernel's.
+    pub(super) stamped: bool,
+}
+
+impl Measured {
+    /// Why the server was lost, if it was to the end.
+    pub(super) fn lost(&self) -> Option<&Break> {
+        self.breaks.last().filter(|last| last.until.is_none())
+    }
+}
+
+impl ClientArgs {
+    pub(super) async fn run(self) -> Result<()> {
+        let addresses = addresses(&self.host).await?;
+        let mut failed = None;
+        for server in addresses {
+            match self.measure(server).await {
+                Ok(measured) => return self.report(&measured),
+                // Another address of the same name may do better.
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| Failure::failed(format!("{} has no address", self.host))))
+    }
+
+    fn report(&self, measured: &Measured) -> Result<()> {
+        if self.json {
+            output::json(&json::result(measured));
+        } else {
+            output::bytes(words::report(measured).as_bytes());
+        }
+        match measured.lost() {
+            Some(lost) => Err(Failure::failed(format!(
+                "the measurement ended before its time: {}, {:.1} s after it began",
+                words::cause(lost.cause),
+                lost.from.saturating_sub(measured.started) as f64 / 1e9
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    async fn measure(&self, server: SocketAddr) -> Result<Measured> {
+        let clock = Clock::start();
+        let cannot = format!("cannot measure with {server}");
+        let mut socket = Socket::connect(server, clock).await.context(&cannot)?;
+        let config = ClientConfig { interval: self.every, length: Some(self.length) };
+        let [a, b, c, d, e, f, g, h, ..] = super::server::secret()?;
+        let mut client = Client::new(config, clock.now(), u64::from_be_bytes([a, b, c, d, e, f, g, h]));
+        let mut live = Live::new(self.quiet || self.json, self.length);
+        live.say(&format!("Measuring with {server}, a datagram every {:?} each way; Ctrl-C ends it", self.every));
+        let mut summary = Summary::default();
+        let mut has_parts = false;
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut interrupted = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+            .context("cannot wait for signals")?;
+        let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+            .context("cannot wait for signals")?;
+        let (mut out, mut stops) = (Vec::new(), 0);
+        while let Some(due) = client.poll_timeout() {
+            tokio::select! {
+                () = tokio::time::sleep_until(clock.runtime(due)) => {}
+                received = socket.receive(|now, arrival| {
+                    client.receive(now, arrival.at, arrival.ecn, arrival.bytes);
+                }) => noted(received, clock.now(), &mut client),
+                _ = ticks.tick() => {
+                    if let Some(part) = client.cut(clock.now())
+                        && let Some(findings) = Findings::of(&part)
+                    {
+                        summary.add(findings);
+                        has_parts = true;
+                    }
+                    live.show(&client, clock.now());
+                }
+                _ = interrupted.recv() => stops += 1,
+                _ = terminated.recv() => stops += 1,
+            }
+            match stops {
+                0 => {}
+                1 => {
+                    client.stop(clock.now());
+                    stops = 2;
+                }
+                // Asked twice: what there is has to do.
+                2 => {}
+                _ => break,
+            }
+            while client.poll_transmit(clock.now(), &mut out) {
+                noted(socket.send(&out), clock.now(), &mut client);
+            }
+        }
+        live.end();
+        if let Some(error) = client.error() {
+            return Err(failure(&cannot, error));
+        }
+        let stamped = socket.is_stamped();
+        let (trace, breaks) = client.into_trace();
+        let started = trace.started;
+        if let Some(findings) = Findings::of(&trace) {
+            summary.add(findings);
+            has_parts = true;
+        }
+        let summary = has_parts.then_some(summary);
+        let answer = match &summary {
+            Some(summary) => answer(summary),
+            None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
+            None => Answer::unknown("no datagram came back from the server"),
+        };
+        Ok(Measured { server, summary, answer, breaks, started, stamped })
+    }
+}
+
+/// What the system says of the server's port. Everything else is as if the datagram had been lost.
+fn noted(result: std::io::Result<()>, now: Instant, client: &mut Client) {
+    if result.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+        client.unreachable(now);
+    }
+}
+
+fn failure(cannot: &str, error: ClientError) -> Failure {
+    let advice = match error {
+        ClientError::NoAnswer | ClientError::Unreachable => "; start one there with \"thalweg probe server\"",
+        ClientError::Interval(_) => "; measure with a longer --every",
+        ClientError::Version(_) => "; use the same version at both ends",
+        _ => "",
+    };
+    Failure::failed(format!("{cannot}: {error}{advice}"))
+}
+
+/// The addresses of a server.
+async fn addresses(host: &str) -> Result<Vec<SocketAddr>> {
+    let cannot = format!("cannot find {host}");
+    // A name or an address without a port, an IPv6 address with or without brackets, or anything with a port.
+    let plain = host.trim_start_matches('[').trim_end_matches(']');
+    let has_port = host.parse::<SocketAddr>().is_ok() || (plain.matches(':').count() == 1 && plain == host);
+    let found: Vec<SocketAddr> = match has_port {
+        true => tokio::net::lookup_host(host).await.context(&cannot)?.collect(),
+        false => tokio::net::lookup_host((plain, PORT)).await.context(&cannot)?.collect(),
+    };
+    if found.iter().any(|address| address.port() == 0) {
+        return Err(Failure::usage(format!("{host}: port 0 receives nothing")));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_limits() {
+        assert_eq!(length("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(length("90 s"), Ok(Duration::from_secs(90)));
+        assert_eq!(length("24h"), Ok(Duration::from_secs(86_400)));
+        assert!(length("10ms").unwrap_err().contains("a second or more"));
+        assert!(length("m").is_err() && length("tem").is_err());
+        assert_eq!(every("20ms"), Ok(Duration::from_millis(20)));
+        for text in ["0ms", "0 s", "10us", "2s"] {
+            assert!(every(text).unwrap_err().contains("from 1 ms to 1 s"), "{text}");
+        }
+        assert!(every("0").unwrap_err().contains("no unit"));
+    }
+
+    #[tokio::test]
+    async fn hosts_may_have_a_port() {
+        for (host, expected) in [
+            ("127.0.0.1", "127.0.0.1:4435"),
+            ("127.0.0.1:9", "127.0.0.1:9"),
+            ("::1", "[::1]:4435"),
+            ("[::1]", "[::1]:4435"),
+            ("[::1]:9", "[::1]:9"),
+        ] {
+            assert_eq!(addresses(host).await, Ok(vec![expected.parse().unwrap()]), "{host}");
+        }
+        assert!(addresses("127.0.0.1:0").await.is_err());
+    }
+}
