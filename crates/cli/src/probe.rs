@@ -1,10 +1,14 @@
 //! `thalweg probe`: what a path does, measured by two streams of datagrams.
 
+mod chance;
 mod client;
 mod json;
 mod live;
+mod measured;
+mod page;
 mod server;
 mod socket;
+mod table;
 mod words;
 
 use clap::{Args, Subcommand};
@@ -12,9 +16,6 @@ use clap::{Args, Subcommand};
 use crate::failure::Result;
 use client::ClientArgs;
 use server::ServerArgs;
-
-/// Port of a probe server.
-const PORT: u16 = 4435;
 
 /// `thalweg probe`.
 #[derive(Debug, Args)]
@@ -26,6 +27,7 @@ so that what happens on the way up is told from what happens on the way down.
 Examples:
   thalweg probe server
   thalweg probe example.org
+  thalweg probe example.org --for 2m --report path.html
   thalweg probe 192.0.2.7 --for 1h --json > path.json")]
 pub struct ProbeArgs {
     #[command(subcommand)]

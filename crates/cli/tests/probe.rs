@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
-use common::{finish, json_lines, run, signal, text, thalweg, wait};
+use common::{Place, finish, json_lines, run, signal, text, thalweg, wait};
 use serde_json::Value;
 use thalweg_probe::wire::{FromClient, FromServer, Refusal, ServerKind};
 
@@ -91,7 +91,10 @@ fn suspensions_of_a_relay_are_found() {
     let mut line = String::new();
     BufReader::new(relay.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let hello: Value = serde_json::from_str(&line).unwrap();
-    let output = finish(measure(hello["address"].as_str().unwrap().parse().unwrap(), "12s"));
+    let place = Place::new();
+    let (page, table) = (place.arg("path.html"), place.arg("path.csv"));
+    let address = hello["address"].as_str().unwrap();
+    let output = run(&["probe", address, "--for", "12s", "--json", "--report", &page, "--csv", &table]);
     signal(&relay, "INT");
     assert!(wait(&mut relay).success());
     let result = result(&output);
@@ -104,6 +107,13 @@ fn suspensions_of_a_relay_are_found() {
     };
     assert!((5..=7).contains(&found.len()) && found.iter().filter(is_right).count() >= 5, "{found:?}");
     let starts: Vec<f64> = found.iter().filter(is_right).map(|event| event["at"].as_f64().unwrap()).collect();
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("data-name=\"delays\"") && page.contains("data-name=\"event-1\""));
+    assert!(page.matches("<td>suspension</td>").count() == found.len() && !page.contains("NaN"));
+    let table = std::fs::read_to_string(table).unwrap();
+    let sent = |way: &str| table.lines().filter(|line| line.starts_with(way)).count() as u64;
+    let counted = |way: &str| result["measured"][way]["sent"].as_u64().unwrap();
+    assert_eq!((sent("up,"), sent("down,")), (counted("up"), counted("down")));
     assert!(starts.windows(2).all(|two| (1950.0..2050.0).contains(&(two[1] - two[0]))), "{starts:?}");
 }
 
@@ -226,6 +236,8 @@ fn what_cannot_work_is_said() {
         (&["probe", "127.0.0.1", "--every", "10us"], 2, "from 1 ms to 1 s"),
         (&["probe", "127.0.0.1", "--for", "3"], 2, "no unit"),
         (&["probe", "127.0.0.1:0"], 2, "port 0 receives nothing"),
+        (&["probe", "127.0.0.1", "--report", "/nowhere/at/all.html"], 1, "cannot write /nowhere/at/all.html"),
+        (&["probe", "127.0.0.1", "--csv", "/"], 1, "cannot write /"),
         (&["probe", "server", "--listen", "192.0.2.1:9"], 1, "cannot listen on 192.0.2.1:9"),
     ] {
         let output = run(args);

@@ -13,7 +13,8 @@ const SHORTEST: i64 = 10_000_000_000;
 const LEAST_SHARE: f64 = 0.000_5;
 /// What nobody who talks fails to notice, in nanoseconds: beyond what the buffer of a call bridges.
 const LONG: i64 = 80_000_000;
-/// A queue of this length spoils a call, in nanoseconds: with it, mouth to ear takes longer than ITU-T G.114 recommends.
+/// A queue of this length spoils a call, in nanoseconds: with it, mouth to ear takes longer than ITU-T G.114
+/// recommends.
 const BAD_QUEUE: f64 = 150e6;
 /// Losses in a row that nothing conceals, at the usual 20 ms of a call.
 const BAD_BURST: u32 = 3;
@@ -148,9 +149,9 @@ impl Troubles {
 /// Answers what is the matter with the path that was measured.
 ///
 /// The cause is what lasted longest in all: pauses of an end, suspensions, standing queues (a queue of less than 150 ms
-/// counts by its share of that), losses of three in a row or beyond 1 %. It has to have lasted for 0.05 % of the time or
-/// for 80 ms at a stretch. A computer that sends one datagram in a hundred late by 10 ms is busy, whatever else is seen:
-/// such a computer would do that to a call as well.
+/// counts by its share of that), losses of three in a row or beyond 1 %. It has to have lasted for 0.05 % of the time
+/// or for 80 ms at a stretch. A computer that sends one datagram in a hundred late by 10 ms is busy, whatever else is
+/// seen: such a computer would do that to a call as well.
 pub fn answer(summary: &Summary) -> Answer {
     let evidence = evidence(summary);
     let meaning = meaning(summary);

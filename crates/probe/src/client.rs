@@ -2,9 +2,11 @@
 
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
-use crate::server::MOST_ARRIVALS;
+use crate::slot::next_slot;
 use crate::trace::{Break, BreakCause, Datagram, Trace};
-use crate::wire::{ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, Refusal, ServerKind, Upward};
+use crate::wire::{
+    ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, MOST_ARRIVALS, Refusal, ServerKind, Upward,
+};
 
 /// Time after which a hello or a finish is repeated.
 const REPEAT: Duration = Duration::from_millis(250);
@@ -16,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(8);
 /// How long after the last datagram of its stream the client waits for reports.
 const LINGER: Duration = Duration::from_secs(3);
-/// The most datagrams by which the server's stream can jump ahead: more than it sends in a minute at the least interval.
+/// The most datagrams by which the server's stream can jump ahead: more than it sends in a minute at the least
+/// interval.
 const MOST_SKIPPED: usize = 1 << 16;
 /// Most arrivals after a gap that are remembered until the gap is filled.
 const MOST_AHEAD: usize = 4096;
@@ -94,8 +97,8 @@ struct Session {
 
 /// The client's end of a measurement.
 ///
-/// Call [`poll_transmit`](Self::poll_transmit) when the time of [`poll_timeout`](Self::poll_timeout) has come, send what
-/// it writes, and hand over what arrives with [`receive`](Self::receive).
+/// Call [`poll_transmit`](Self::poll_transmit) when the time of [`poll_timeout`](Self::poll_timeout) has come, send
+/// what it writes, and hand over what arrives with [`receive`](Self::receive).
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
@@ -396,13 +399,4 @@ impl Client {
             session.judged = session.judged.max(session.come);
         }
     }
-}
-
-/// The first time after `now` that is a whole number of intervals after `slot`: what a pause has kept from being sent is
-/// not sent in a burst after it.
-pub(crate) fn next_slot(slot: Instant, now: Instant, interval: Duration) -> Instant {
-    let interval = interval.max(Duration::from_micros(1));
-    let late = now.saturating_since(slot);
-    let missed = late.as_nanos() / interval.as_nanos();
-    slot + interval * u32::try_from(missed + 1).unwrap_or(u32::MAX)
 }

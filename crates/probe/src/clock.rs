@@ -2,12 +2,12 @@
 //!
 //! A datagram that takes the time `d` up shows the offset plus `d`; one that takes `d` down shows the offset less `d`.
 //! So the offset, as a line over time, runs below all points of the way up and above all points of the way down: the
-//! corridor between two convex hulls (S. Moon, P. Skelly, D. Towsley, "Estimation and removal of clock skew from network
-//! delay measurements", INFOCOM 1999; L. Zhang, Z. Liu, C. Xia, "Clock synchronization algorithms for network
-//! measurements", INFOCOM 2002). Of the lines that fit, the estimate is the middle of the widest straight corridor: half
-//! the least round trip from either side, as NTP has it (RFC 5905 section 10). What lies between the outermost lines
-//! that fit is the bound. Nothing that is measured at the two ends can tell more: a path whose ways differ in delay
-//! looks like clocks that differ.
+//! corridor between two convex hulls (S. Moon, P. Skelly, D. Towsley, "Estimation and removal of clock skew from
+//! network delay measurements", INFOCOM 1999; L. Zhang, Z. Liu, C. Xia, "Clock synchronization algorithms for network
+//! measurements", INFOCOM 2002). Of the lines that fit, the estimate is the middle of the widest straight corridor:
+//! half the least round trip from either side, as NTP has it (RFC 5905 section 10). What lies between the outermost
+//! lines that fit is the bound. Nothing that is measured at the two ends can tell more: a path whose ways differ in
+//! delay looks like clocks that differ.
 //!
 //! Where no line fits, one of the clocks was adjusted: the time is halved, and each half gets a line of its own.
 
@@ -134,8 +134,8 @@ struct Corridor {
     below: Vec<(f64, f64)>,
 }
 
-/// The lower convex hull of points in the order of time (A. Andrew, "Another efficient algorithm for convex hulls in two
-/// dimensions", 1979).
+/// The lower convex hull of points in the order of time (A. Andrew, "Another efficient algorithm for convex hulls in
+/// two dimensions", 1979).
 fn lower_hull(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {

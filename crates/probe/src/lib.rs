@@ -1,8 +1,8 @@
 //! What a network path does: two independent streams of datagrams, and what their times tell.
 //!
-//! A client sends a datagram every 20 ms, and so does the server, each by its own clock. The server's datagrams also say
-//! when those of the client arrived. So the client knows of every datagram of either way when it was sent and when it
-//! arrived, and an analysis tells the ways apart, where an echo sees only their sum.
+//! A client sends a datagram every 20 ms, and so does the server, each by its own clock. The server's datagrams also
+//! say when those of the client arrived. So the client knows of every datagram of either way when it was sent and
+//! when it arrived, and an analysis tells the ways apart, where an echo sees only their sum.
 //!
 //! | what | where |
 //! |---|---|
@@ -33,6 +33,7 @@ mod pause;
 mod quantiles;
 mod queue;
 mod server;
+mod slot;
 mod summary;
 mod suspension;
 mod trace;

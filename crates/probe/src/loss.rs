@@ -77,7 +77,8 @@ pub fn fate(passages: &[Passage]) -> Fate {
     fate
 }
 
-/// How many datagrams arrived after one that was sent later, and the most that overtook one (at most 1,000 are counted).
+/// How many datagrams arrived after one that was sent later, and the most that overtook one (at most 1,000 are
+/// counted).
 fn reordering(passages: &[Passage]) -> (u64, u64) {
     let mut arrivals: Vec<(i64, usize)> =
         passages.iter().enumerate().filter_map(|(index, passage)| Some((passage.received?, index))).collect();

@@ -43,9 +43,9 @@ pub fn passages(trace: &Trace, clock: &Clock, way: Way) -> Vec<Passage> {
         .collect()
 }
 
-/// Round trips: when each began, and how long it took, in nanoseconds. A datagram of the way up is continued by the first
-/// of the way down that the server sent when it had arrived, as an echo would be; the time that it waited at the server
-/// does not count. No clock but the client's is in this.
+/// Round trips: when each began, and how long it took, in nanoseconds. A datagram of the way up is continued by the
+/// first of the way down that the server sent when it had arrived, as an echo would be; the time that it waited at
+/// the server does not count. No clock but the client's is in this.
 pub fn round_trips(up: &[Passage], down: &[Passage]) -> Vec<(i64, i64)> {
     let mut arrivals: Vec<(i64, i64, i64)> =
         up.iter().filter_map(|each| Some((each.received?, each.sent, each.delay()?))).collect();

@@ -2,8 +2,8 @@
 
 use crate::passage::Passage;
 
-/// Lateness that counts as a pause, in nanoseconds, at least: an operating system that is not busy wakes programs within
-/// a millisecond.
+/// Lateness that counts as a pause, in nanoseconds, at least: an operating system that is not busy wakes programs
+/// within a millisecond.
 const LEAST: i64 = 20_000_000;
 
 /// The two ends of a measurement.

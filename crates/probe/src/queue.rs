@@ -23,8 +23,8 @@ pub struct StandingQueue {
     pub most: i64,
 }
 
-/// Finds standing queues: windows of 200 ms whose least delay exceeds the least of the whole stream by 15 ms and by what
-/// delays differ by otherwise. Datagrams that a suspension held do not count. Windows in a row are one.
+/// Finds standing queues: windows of 200 ms whose least delay exceeds the least of the whole stream by 15 ms and by
+/// what delays differ by otherwise. Datagrams that a suspension held do not count. Windows in a row are one.
 pub fn standing_queues(way: Way, passages: &[Passage], suspensions: &[Suspension]) -> Vec<StandingQueue> {
     let Some(base) = passages.iter().filter_map(Passage::delay).min() else { return Vec::new() };
     let noise = Noise::of(passages);

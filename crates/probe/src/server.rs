@@ -3,7 +3,8 @@
 //! What it may be used for against others, and what keeps that small:
 //!
 //! - *Amplification.* Before a client has shown by a cookie that it receives at its address, an answer is at most
-//!   [`ANSWER_SIZE`] bytes to a datagram of [`UP_SIZE`]. After that, a session sends no more bytes than it has received.
+//!   [`ANSWER_SIZE`] bytes to a datagram of [`UP_SIZE`]. After that, a session sends no more bytes than it has
+//!   received.
 //! - *Memory.* There is no state before a cookie has come back. Sessions are limited in all and for an address, and so
 //!   is what each remembers. A session ends [`SESSION_END`] after the last datagram of its client.
 //! - *Work.* Datagrams without a session are limited for each address, and those of a session by its interval.
@@ -14,10 +15,10 @@ use std::net::{IpAddr, SocketAddr};
 use ring::hmac;
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
-use crate::client::next_slot;
+use crate::slot::next_slot;
 use crate::wire::{
-    ANSWER, ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, Downward, FromClient, FromServer, MOST_REPORTS, Refusal,
-    Report, ServerKind, TICK, UP_SIZE, Upward, VERSION, fitting,
+    ANSWER, ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, Downward, FromClient, FromServer, MOST_ARRIVALS, MOST_REPORTS,
+    Refusal, Report, ServerKind, TICK, UP_SIZE, Upward, VERSION, fitting,
 };
 
 /// How long after the last datagram of its client a session ends.
@@ -27,8 +28,6 @@ pub const SESSION_END: Duration = Duration::from_secs(5);
 pub const LEAD: Duration = Duration::from_millis(500);
 /// How long a cookie is good for, at least; at most twice as long.
 const COOKIE_AGE: Duration = Duration::from_secs(30);
-/// Arrivals that a session remembers until its client knows of them.
-pub(crate) const MOST_ARRIVALS: usize = 2048;
 /// Buckets for addresses without a session: several addresses may share one.
 const BUCKETS: usize = 4096;
 
@@ -160,8 +159,8 @@ impl Session {
         self.arrivals.push_back(Report { seq: upward.seq, at, ecn });
     }
 
-    /// Which arrivals to report now: new ones first; the latest when there are few; sometimes older ones that the client
-    /// does not know of.
+    /// Which arrivals to report now: new ones first; the latest when there are few; sometimes older ones that the
+    /// client does not know of.
     fn reports(&mut self) -> (u32, Vec<Report>) {
         let (end, most) = (self.end(), MOST_REPORTS as u32);
         self.fresh = self.fresh.max(self.first);

@@ -4,10 +4,10 @@
 //! and by, and drains at the rate of its line, so that what waited in it arrives spread over time. Two streams tell
 //! which way was held; an echo cannot, since it is held if either way is.
 //!
-//! The method looks at what each datagram waited for *at the head of the line*: after it was there itself, and after its
-//! predecessor had left. `wait = (received − level) − max(sent, received of the predecessor − level)`, where `level` is
-//! the delay of datagrams shortly before that were not held. Of all datagrams that a suspension holds, only the first
-//! has a wait: those behind it leave right after it. In a standing queue none has.
+//! The method looks at what each datagram waited for *at the head of the line*: after it was there itself, and after
+//! its predecessor had left. `wait = (received − level) − max(sent, received of the predecessor − level)`, where
+//! `level` is the delay of datagrams shortly before that were not held. Of all datagrams that a suspension holds,
+//! only the first has a wait: those behind it leave right after it. In a standing queue none has.
 
 use std::collections::VecDeque;
 
@@ -94,9 +94,9 @@ struct Wait {
 /// Finds the suspensions of a stream, which was sent every `interval` nanoseconds.
 ///
 /// A suspension is found if its first datagram waited for 25 ms, a quarter more than the interval, and six times what
-/// delays differ by otherwise ([`Noise::spread`]); if datagrams before that were lost, half of that noise is enough, and
-/// 30 ms from the first of them. Its error is half an interval at the start, and at the end what one datagram's delay
-/// differs from the level. The noise is that of datagrams that are not held, so that the method is used twice.
+/// delays differ by otherwise ([`Noise::spread`]); if datagrams before that were lost, half of that noise is enough,
+/// and 30 ms from the first of them. Its error is half an interval at the start, and at the end what one datagram's
+/// delay differs from the level. The noise is that of datagrams that are not held, so that the method is used twice.
 pub fn suspensions(way: Way, passages: &[Passage], interval: i64) -> Vec<Suspension> {
     let first = with_noise(way, passages, interval, Noise::of_middle(passages));
     let mut held = first.iter().peekable();
@@ -183,8 +183,8 @@ fn wait(passages: &[Passage], before: (usize, i64), now: (usize, i64)) -> Wait {
     Wait { ready: first.max(before.1), before: before.1, released: now.1, lost: lost.len() as u32 }
 }
 
-/// Whether what was sent during a suspension arrived at its end, all at once, and not as from a queue that drains: there,
-/// arrivals are at least half as far apart as the datagrams were when they were sent.
+/// Whether what was sent during a suspension arrived at its end, all at once, and not as from a queue that drains:
+/// there, arrivals are at least half as far apart as the datagrams were when they were sent.
 fn arrives_at_once(suspension: &Suspension, passages: &[Passage], noise: Noise) -> bool {
     let from = passages.partition_point(|passage| passage.sent < suspension.start);
     let until = passages.partition_point(|passage| passage.sent < suspension.end);

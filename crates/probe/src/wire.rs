@@ -13,11 +13,11 @@
 //! | 6 refused | server | reason (1), highest version (1), parameter (4) |
 //! | 7 bye | server | |
 //!
-//! *Sent* is in nanoseconds of the sender's clock, *late* and *interval* are in microseconds. *Late* says how much after
-//! its time the datagram was sent. Reports are the arrivals that follow one another at the server: number of reports
-//! (1), index of the first arrival (4), its sequence number (4), its time in units of [`TICK`] of the server's clock
-//! (8), and for each arrival the sequence number from there on (14 bits, two's complement) with the ECN field (2 bits),
-//! and the time from there on in units of [`TICK`] (4).
+//! *Sent* is in nanoseconds of the sender's clock, *late* and *interval* are in microseconds. *Late* says how much
+//! after its time the datagram was sent. Reports are the arrivals that follow one another at the server: number of
+//! reports (1), index of the first arrival (4), its sequence number (4), its time in units of [`TICK`] of the
+//! server's clock (8), and for each arrival the sequence number from there on (14 bits, two's complement) with the
+//! ECN field (2 bits), and the time from there on in units of [`TICK`] (4).
 //!
 //! Every datagram of a client has the same size, and so has every datagram of a server's stream: the time that a
 //! datagram takes on a link must not depend on what it says. Those of the server are shorter than those of the client,
@@ -35,6 +35,8 @@ pub const DOWN_SIZE: usize = 144;
 pub const ANSWER_SIZE: usize = 32;
 /// Resolution of reported times.
 pub const TICK: Duration = Duration::from_nanos(100);
+/// Arrivals that a server remembers until its client knows of them.
+pub const MOST_ARRIVALS: usize = 2048;
 /// Most reports in a datagram.
 pub const MOST_REPORTS: usize = (DOWN_SIZE - HEAD - 20 - 17) / 6;
 /// The sequence number of what answers a [finish](ClientKind::Finish): it is no part of the server's stream.

@@ -1,15 +1,18 @@
 //! `thalweg probe HOST`: measures the path to a server, and reports.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use thalweg_probe::{Answer, Break, Client, ClientConfig, ClientError, Findings, Summary, answer};
+use thalweg_probe::{Answer, Client, ClientConfig, ClientError, Findings, Summary, Trace, answer};
 use thalweg_units::Instant;
 
 use super::live::Live;
-use super::socket::{Clock, Socket};
-use super::{PORT, json, words};
+use super::measured::Measured;
+use super::socket::{Clock, PORT, Socket};
+use super::table::Table;
+use super::{chance, json, page, words};
 use crate::failure::{Context, Failure, Result};
 use crate::options::duration;
 use crate::output;
@@ -32,6 +35,12 @@ pub struct ClientArgs {
     /// Print JSON on stdout instead of words
     #[arg(long)]
     json: bool,
+    /// Write a page with plots and a table of events into FILE
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write the times of all datagrams into FILE
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Show nothing while measuring
     #[arg(long, short)]
     quiet: bool,
@@ -55,32 +64,17 @@ fn length(text: &str) -> std::result::Result<Duration, String> {
     }
 }
 
-/// What was measured, and how it ended.
-pub(super) struct Measured {
-    pub(super) server: SocketAddr,
-    pub(super) summary: Option<Summary>,
-    pub(super) answer: Answer,
-    pub(super) breaks: Vec<Break>,
-    /// When the client's stream began, by its clock.
-    pub(super) started: u64,
-    /// Whether times of arrival are the kernel's.
-    pub(super) stamped: bool,
-}
-
-impl Measured {
-    /// Why the server was lost, if it was to the end.
-    pub(super) fn lost(&self) -> Option<&Break> {
-        self.breaks.last().filter(|last| last.until.is_none())
-    }
-}
-
 impl ClientArgs {
     pub(super) async fn run(self) -> Result<()> {
+        // What cannot be written is said before ten minutes are spent on it.
+        for file in self.report.iter().chain(&self.csv) {
+            writable(file)?;
+        }
         let addresses = addresses(&self.host).await?;
         let mut failed = None;
         for server in addresses {
             match self.measure(server).await {
-                Ok(measured) => return self.report(&measured),
+                Ok((measured, table)) => return self.tell(&measured, table),
                 // Another address of the same name may do better.
                 Err(error) => failed = Some(error),
             }
@@ -88,11 +82,18 @@ impl ClientArgs {
         Err(failed.unwrap_or_else(|| Failure::failed(format!("{} has no address", self.host))))
     }
 
-    fn report(&self, measured: &Measured) -> Result<()> {
+    fn tell(&self, measured: &Measured, table: Option<Table>) -> Result<()> {
         if self.json {
             output::json(&json::result(measured));
         } else {
             output::bytes(words::report(measured).as_bytes());
+        }
+        let cannot = |file: &Path| format!("cannot write {}", file.display());
+        if let Some(file) = &self.report {
+            thalweg_output::write(file, page::page(measured)?.as_bytes()).context(cannot(file))?;
+        }
+        if let (Some(file), Some(table)) = (&self.csv, table) {
+            table.write(file).context(cannot(file))?;
         }
         match measured.lost() {
             Some(lost) => Err(Failure::failed(format!(
@@ -104,17 +105,16 @@ impl ClientArgs {
         }
     }
 
-    async fn measure(&self, server: SocketAddr) -> Result<Measured> {
+    async fn measure(&self, server: SocketAddr) -> Result<(Measured, Option<Table>)> {
         let clock = Clock::start();
         let cannot = format!("cannot measure with {server}");
         let mut socket = Socket::connect(server, clock).await.context(&cannot)?;
         let config = ClientConfig { interval: self.every, length: Some(self.length) };
-        let [a, b, c, d, e, f, g, h, ..] = super::server::secret()?;
+        let [a, b, c, d, e, f, g, h, ..] = chance::secret()?;
         let mut client = Client::new(config, clock.now(), u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         let mut live = Live::new(self.quiet || self.json, self.length);
         live.say(&format!("Measuring with {server}, a datagram every {:?} each way; Ctrl-C ends it", self.every));
-        let mut summary = Summary::default();
-        let mut has_parts = false;
+        let mut parts = Parts::new(self.csv.is_some())?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupted = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -129,11 +129,8 @@ impl ClientArgs {
                     client.receive(now, arrival.at, arrival.ecn, arrival.bytes);
                 }) => noted(received, clock.now(), &mut client),
                 _ = ticks.tick() => {
-                    if let Some(part) = client.cut(clock.now())
-                        && let Some(findings) = Findings::of(&part)
-                    {
-                        summary.add(findings);
-                        has_parts = true;
+                    if let Some(part) = client.cut(clock.now()) {
+                        parts.add(&part)?;
                     }
                     live.show(&client, clock.now());
                 }
@@ -161,18 +158,49 @@ impl ClientArgs {
         let stamped = socket.is_stamped();
         let (trace, breaks) = client.into_trace();
         let started = trace.started;
-        if let Some(findings) = Findings::of(&trace) {
-            summary.add(findings);
-            has_parts = true;
-        }
-        let summary = has_parts.then_some(summary);
+        parts.add(&trace)?;
+        let Parts { summary, table } = parts;
         let answer = match &summary {
             Some(summary) => answer(summary),
             None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
             None => Answer::unknown("no datagram came back from the server"),
         };
-        Ok(Measured { server, summary, answer, breaks, started, stamped })
+        Ok((Measured { server, summary, answer, breaks, started, stamped }, table))
     }
+}
+
+/// What is kept of parts that were measured.
+struct Parts {
+    summary: Option<Summary>,
+    table: Option<Table>,
+}
+
+impl Parts {
+    fn new(with_table: bool) -> Result<Parts> {
+        let table = with_table.then(Table::new).transpose().context("cannot make a temporary file")?;
+        Ok(Parts { summary: None, table })
+    }
+
+    fn add(&mut self, part: &Trace) -> Result<()> {
+        let Some(findings) = Findings::of(part) else { return Ok(()) };
+        if let Some(table) = &mut self.table {
+            table.add(&findings).context("cannot write a temporary file")?;
+        }
+        self.summary.get_or_insert_default().add(findings);
+        Ok(())
+    }
+}
+
+/// Whether a file can be written there, as far as can be said before.
+fn writable(file: &Path) -> Result<()> {
+    let cannot = format!("cannot write {}", file.display());
+    if let thalweg_output::Place::File(target) = thalweg_output::Place::of(file).context(&cannot)? {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            return Err(Failure::failed(format!("{cannot}: there is no folder {}", folder.display())));
+        }
+    }
+    Ok(())
 }
 
 /// What the system says of the server's port. Everything else is as if the datagram had been lost.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use thalweg_link::Quantiles;
 use thalweg_probe::{Event, Summary, Suspension, WaySummary};
 
-use super::client::Measured;
+use super::measured::Measured;
 
 fn ms(nanos: i64) -> f64 {
     // To the microsecond: more is noise.

@@ -17,7 +17,8 @@ const WINDOW: i64 = 30_000_000_000;
 const STEP: i64 = 500_000_000;
 /// Time from line to line where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
-/// A suspension is told when it has been over for this long, in nanoseconds: all that it held has been reported by then.
+/// A suspension is told when it has been over for this long, in nanoseconds: all that it held has been reported by
+/// then.
 const SETTLED: i64 = 1_500_000_000;
 
 /// The view of a measurement that goes on.

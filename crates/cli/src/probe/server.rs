@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::json;
 use thalweg_probe::{Server, ServerConfig};
 use thalweg_units::human_bytes;
 
-use super::PORT;
-use super::socket::{Clock, Socket};
-use crate::failure::{Context, Failure, Result};
+use super::chance::secret;
+use super::socket::{Clock, PORT, Socket};
+use crate::failure::{Context, Result};
 use crate::output;
 use crate::text::count;
 
@@ -27,13 +26,6 @@ pub struct ServerArgs {
     /// Print JSON on stdout, a line when it listens and a line at the end, instead of words on stderr
     #[arg(long)]
     json: bool,
-}
-
-/// 32 bytes that nobody else knows.
-pub(super) fn secret() -> Result<[u8; 32]> {
-    let mut secret = [0; 32];
-    SystemRandom::new().fill(&mut secret).map_err(|_| Failure::failed("the system gives no random numbers"))?;
-    Ok(secret)
 }
 
 impl ServerArgs {

@@ -10,6 +10,8 @@ use thalweg_units::{Duration, Ecn, Instant};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+/// Port of a probe server.
+pub(super) const PORT: u16 = 4435;
 /// A time of arrival that is older than this is none: the clock of the day was set meanwhile.
 const OLDEST: Duration = Duration::from_secs(10);
 /// What the kernel may hand over in one piece: datagrams of one sender that it has joined.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use thalweg_probe::{BreakCause, Summary};
 use thalweg_units::{Duration, human_duration};
 
-use super::client::Measured;
+use super::measured::Measured;
 use crate::text::count;
 
 /// Suspensions that are listed.
