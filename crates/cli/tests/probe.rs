@@ -92,9 +92,10 @@ fn suspensions_of_a_relay_are_found() {
     BufReader::new(relay.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let hello: Value = serde_json::from_str(&line).unwrap();
     let place = Place::new();
-    let (page, table) = (place.arg("path.html"), place.arg("path.csv"));
+    let (page, table, paths) = (place.arg("path.html"), place.arg("path.csv"), place.arg("path.toml"));
     let address = hello["address"].as_str().unwrap();
-    let output = run(&["probe", address, "--for", "12s", "--json", "--report", &page, "--csv", &table]);
+    let files = ["--report", &page, "--csv", &table, "--scenario", &paths];
+    let output = run(&[&["probe", address, "--for", "12s", "--json"], &files[..]].concat());
     signal(&relay, "INT");
     assert!(wait(&mut relay).success());
     let result = result(&output);
@@ -114,6 +115,11 @@ fn suspensions_of_a_relay_are_found() {
     let sent = |way: &str| table.lines().filter(|line| line.starts_with(way)).count() as u64;
     let counted = |way: &str| result["measured"][way]["sent"].as_u64().unwrap();
     assert_eq!((sent("up,"), sent("down,")), (counted("up"), counted("down")));
+    // The paths that it wrote are paths of the relay.
+    for path in ["model", "replay"] {
+        let args = ["relay", "0=127.0.0.1:9", &paths, "--path", path, "--for", "50 ms"];
+        assert!(run(&args).status.success(), "{path}: {}", std::fs::read_to_string(&paths).unwrap());
+    }
     assert!(starts.windows(2).all(|two| (1950.0..2050.0).contains(&(two[1] - two[0]))), "{starts:?}");
 }
 

@@ -17,6 +17,7 @@
 //! | loss, reordering, duplicates | [`fate`] |
 //! | all of it | [`Findings`], and for long measurements [`Summary`] |
 //! | one sentence | [`answer()`] |
+//! | the path for the lab | [`scenario()`], [`Replay`] |
 //!
 //! Nothing here reads a clock or draws a number: the same code measures over the network and over the links of the lab,
 //! where the truth is known.
@@ -32,6 +33,7 @@ mod passage;
 mod pause;
 mod quantiles;
 mod queue;
+mod scenario;
 mod server;
 mod slot;
 mod summary;
@@ -47,6 +49,7 @@ pub use loss::{Burst, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};
 pub use queue::{StandingQueue, standing_queues};
+pub use scenario::{Replay, scenario};
 pub use server::{LEAD, Peer, SESSION_END, Server, ServerConfig, ServerCounts};
 pub use summary::{Point, Spike, Summary, WaySummary};
 pub use suspension::{Event, Noise, Suspension, events, suspensions};

@@ -9,6 +9,8 @@ mod answers;
 mod judge;
 #[path = "all/paths.rs"]
 mod paths;
+#[path = "all/scenarios.rs"]
+mod scenarios;
 #[path = "all/truth.rs"]
 mod truth;
 #[path = "all/world.rs"]

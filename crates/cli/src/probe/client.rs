@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use thalweg_probe::{Answer, Client, ClientConfig, ClientError, Findings, Summary, Trace, answer};
+use thalweg_probe::{
+    Answer, Client, ClientConfig, ClientError, Findings, Replay, Summary, Trace, Way, answer, scenario,
+};
 use thalweg_units::Instant;
 
 use super::live::Live;
@@ -38,6 +40,9 @@ pub struct ClientArgs {
     /// Write a page with plots and a table of events into FILE
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write the path as paths of the lab into FILE.toml, with two files of times beside it: a replay, and a fitted model
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
     /// Write the times of all datagrams into FILE
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -67,14 +72,14 @@ fn length(text: &str) -> std::result::Result<Duration, String> {
 impl ClientArgs {
     pub(super) async fn run(self) -> Result<()> {
         // What cannot be written is said before ten minutes are spent on it.
-        for file in self.report.iter().chain(&self.csv) {
+        for file in self.report.iter().chain(&self.csv).chain(&self.scenario) {
             writable(file)?;
         }
         let addresses = addresses(&self.host).await?;
         let mut failed = None;
         for server in addresses {
             match self.measure(server).await {
-                Ok((measured, table)) => return self.tell(&measured, table),
+                Ok((measured, parts)) => return self.tell(&measured, parts),
                 // Another address of the same name may do better.
                 Err(error) => failed = Some(error),
             }
@@ -82,7 +87,7 @@ impl ClientArgs {
         Err(failed.unwrap_or_else(|| Failure::failed(format!("{} has no address", self.host))))
     }
 
-    fn tell(&self, measured: &Measured, table: Option<Table>) -> Result<()> {
+    fn tell(&self, measured: &Measured, parts: Parts) -> Result<()> {
         if self.json {
             output::json(&json::result(measured));
         } else {
@@ -92,8 +97,11 @@ impl ClientArgs {
         if let Some(file) = &self.report {
             thalweg_output::write(file, page::page(measured)?.as_bytes()).context(cannot(file))?;
         }
-        if let (Some(file), Some(table)) = (&self.csv, table) {
+        if let (Some(file), Some(table)) = (&self.csv, parts.table) {
             table.write(file).context(cannot(file))?;
+        }
+        if let (Some(file), Some(summary), Some(replay)) = (&self.scenario, &measured.summary, parts.replay) {
+            write_scenario(file, summary, &replay).context(cannot(file))?;
         }
         match measured.lost() {
             Some(lost) => Err(Failure::failed(format!(
@@ -105,7 +113,7 @@ impl ClientArgs {
         }
     }
 
-    async fn measure(&self, server: SocketAddr) -> Result<(Measured, Option<Table>)> {
+    async fn measure(&self, server: SocketAddr) -> Result<(Measured, Parts)> {
         let clock = Clock::start();
         let cannot = format!("cannot measure with {server}");
         let mut socket = Socket::connect(server, clock).await.context(&cannot)?;
@@ -114,7 +122,7 @@ impl ClientArgs {
         let mut client = Client::new(config, clock.now(), u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         let mut live = Live::new(self.quiet || self.json, self.length);
         live.say(&format!("Measuring with {server}, a datagram every {:?} each way; Ctrl-C ends it", self.every));
-        let mut parts = Parts::new(self.csv.is_some())?;
+        let mut parts = Parts::new(self.csv.is_some(), self.scenario.is_some())?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupted = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -159,13 +167,13 @@ impl ClientArgs {
         let (trace, breaks) = client.into_trace();
         let started = trace.started;
         parts.add(&trace)?;
-        let Parts { summary, table } = parts;
+        let summary = parts.summary.take();
         let answer = match &summary {
             Some(summary) => answer(summary),
             None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
             None => Answer::unknown("no datagram came back from the server"),
         };
-        Ok((Measured { server, summary, answer, breaks, started, stamped }, table))
+        Ok((Measured { server, summary, answer, breaks, started, stamped }, parts))
     }
 }
 
@@ -173,12 +181,13 @@ impl ClientArgs {
 struct Parts {
     summary: Option<Summary>,
     table: Option<Table>,
+    replay: Option<Replay>,
 }
 
 impl Parts {
-    fn new(with_table: bool) -> Result<Parts> {
+    fn new(with_table: bool, with_replay: bool) -> Result<Parts> {
         let table = with_table.then(Table::new).transpose().context("cannot make a temporary file")?;
-        Ok(Parts { summary: None, table })
+        Ok(Parts { summary: None, table, replay: with_replay.then(Replay::default) })
     }
 
     fn add(&mut self, part: &Trace) -> Result<()> {
@@ -186,9 +195,23 @@ impl Parts {
         if let Some(table) = &mut self.table {
             table.add(&findings).context("cannot write a temporary file")?;
         }
+        if let Some(replay) = &mut self.replay {
+            replay.add(&findings);
+        }
         self.summary.get_or_insert_default().add(findings);
         Ok(())
     }
+}
+
+/// Writes the paths of the lab into a file, and its traces beside it: `path.toml`, `path-up.csv`, `path-down.csv`.
+fn write_scenario(file: &Path, summary: &Summary, replay: &Replay) -> std::io::Result<()> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let names = Way::BOTH.map(|way| format!("{stem}-{}.csv", way.name()));
+    for (way, name) in Way::BOTH.into_iter().zip(&names) {
+        thalweg_output::write(&file.with_file_name(name), replay.text(way).as_bytes())?;
+    }
+    let [up, down] = &names;
+    thalweg_output::write(file, scenario(summary, [up, down]).as_bytes())
 }
 
 /// Whether a file can be written there, as far as can be said before.
