@@ -2,6 +2,7 @@
 
 mod chance;
 mod client;
+mod hop;
 mod json;
 mod live;
 mod measured;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use thalweg_units::{Duration, human_duration};
 
+use crate::hop::FirstHop;
 use crate::pause::End;
 use crate::summary::{Summary, WaySummary};
 use crate::trace::Way;
@@ -32,7 +33,11 @@ pub enum Cause {
     ThisComputer,
     /// The server's computer did not run in time.
     ServerComputer,
-    /// A link held datagrams and then let all of them go, as Wi-Fi does.
+    /// The first hop, such as the Wi-Fi, held datagrams and then let all of them go.
+    FirstHop,
+    /// A link beyond the first hop did.
+    Beyond,
+    /// A link did, and which cannot be told.
     Suspensions,
     /// A queue on the way up.
     QueueUp,
@@ -152,10 +157,11 @@ impl Troubles {
 /// counts by its share of that), losses of three in a row or beyond 1 %. It has to have lasted for 0.05 % of the time
 /// or for 80 ms at a stretch. A computer that sends one datagram in a hundred late by 10 ms is busy, whatever else is
 /// seen: such a computer would do that to a call as well.
-pub fn answer(summary: &Summary) -> Answer {
-    let evidence = evidence(summary);
+pub fn answer(summary: &Summary, hop: Option<&FirstHop>) -> Answer {
+    let mut evidence = evidence(summary);
+    evidence.extend(hop.map(of_hop));
     let meaning = meaning(summary);
-    let (cause, sentence) = cause(summary);
+    let (cause, sentence) = cause(summary, hop);
     Answer { cause, sentence, evidence, meaning }
 }
 
@@ -167,7 +173,7 @@ impl Answer {
     }
 }
 
-fn cause(summary: &Summary) -> (Cause, String) {
+fn cause(summary: &Summary, hop: Option<&FirstHop>) -> (Cause, String) {
     let length = summary.length;
     if length < SHORTEST {
         let sentence = format!(
@@ -197,7 +203,7 @@ fn cause(summary: &Summary) -> (Cause, String) {
         }
         _ if busy(Way::Up) >= BUSY => (Cause::ThisComputer, is_busy("This computer", busy(Way::Up))),
         _ if busy(Way::Down) >= BUSY => (Cause::ServerComputer, is_busy("The server's computer", busy(Way::Down))),
-        Some((Cause::Suspensions, trouble)) => (Cause::Suspensions, suspended(summary, trouble)),
+        Some((Cause::Suspensions, trouble)) => suspended(summary, trouble, hop),
         Some((cause @ (Cause::QueueUp | Cause::QueueDown), trouble)) => {
             let way = if cause == Cause::QueueUp { Way::Up } else { Way::Down };
             let most = summary.way(way).queues.iter().map(|queue| queue.most).max().unwrap_or(0);
@@ -242,7 +248,19 @@ fn is_busy(who: &str, late: Duration) -> String {
     format!("{who} itself is busy: it sent one datagram in a hundred {} late or more.", human_duration(late))
 }
 
-fn suspended(summary: &Summary, trouble: Trouble) -> String {
+fn of_hop(hop: &FirstHop) -> String {
+    let from = hop.address.map_or(String::new(), |address| format!("{address}, "));
+    let FirstHop { answers, held, passed, .. } = hop;
+    let round_trip = time(hop.round_trip);
+    let told = if held + passed > 0 {
+        format!("; {held} suspensions held it, and in {passed} it was crossed there and back")
+    } else {
+        String::new()
+    };
+    format!("first hop: {from}round trip {round_trip}, {answers} answers{told}")
+}
+
+fn suspended(summary: &Summary, trouble: Trouble, hop: Option<&FirstHop>) -> (Cause, String) {
     let count = |way: &str| summary.events.iter().filter(|event| event.way() == way).count();
     let ways = [("up", "sending up"), ("down", "sending down"), ("both", "both ways")];
     let ways: Vec<String> = ways
@@ -250,13 +268,23 @@ fn suspended(summary: &Summary, trouble: Trouble) -> String {
         .filter(|(way, _)| count(way) > 0)
         .map(|(way, words)| format!("{} {words}", count(way)))
         .collect();
-    format!(
-        "A link stopped {} for up to {} and then let everything go at once ({}), as Wi-Fi does: which link that is, this \
-         measurement cannot tell.",
-        times(trouble.count),
-        time(trouble.longest),
-        ways.join(", ")
-    )
+    let (often, longest, ways) = (times(trouble.count), time(trouble.longest), ways.join(", "));
+    let stopped = format!("stopped {often} for up to {longest} and then let everything go at once ({ways})");
+    match hop.and_then(FirstHop::stopped) {
+        Some(true) => {
+            let sentence = format!("The first hop, which is the Wi-Fi if this computer uses one, {stopped}.");
+            (Cause::FirstHop, sentence)
+        }
+        Some(false) => {
+            let sentence = format!("A link beyond the first hop {stopped}; the first hop, such as the Wi-Fi, did not.");
+            (Cause::Beyond, sentence)
+        }
+        None => {
+            let sentence =
+                format!("A link {stopped}, as Wi-Fi does: which link that is, this measurement cannot tell.");
+            (Cause::Suspensions, sentence)
+        }
+    }
 }
 
 fn evidence(summary: &Summary) -> Vec<String> {

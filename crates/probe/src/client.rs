@@ -110,8 +110,9 @@ pub struct Client {
     breaks: Vec<Break>,
     /// When the stream ends.
     end: Option<Instant>,
-    /// When the last datagram of the server came.
+    /// When the last datagram of the server came, and the last news of an arrival there.
     heard: Instant,
+    learned: Instant,
     error: Option<ClientError>,
 }
 
@@ -132,7 +133,19 @@ impl Client {
         let trace = Trace { interval: config.interval, ..Trace::default() };
         let state = State::Hello { next: now, until: now + FIRST_PATIENCE };
         let (session, breaks) = (Session::default(), Vec::new());
-        Client { config, chance, nonce, state, session, trace, breaks, end: None, heard: now, error: None }
+        Client {
+            config,
+            chance,
+            nonce,
+            state,
+            session,
+            trace,
+            breaks,
+            end: None,
+            heard: now,
+            learned: now,
+            error: None,
+        }
     }
 
     /// When there is something to do; `None` when the measurement is over.
@@ -167,6 +180,12 @@ impl Client {
     /// What has been measured since the last [`cut`](Self::cut), and times without a session.
     pub fn into_trace(self) -> (Trace, Vec<Break>) {
         (self.trace, self.breaks)
+    }
+
+    /// When the last datagram of the server came, and when the last news of an arrival there: where either was long ago,
+    /// the path may be suspended.
+    pub fn last_news(&self) -> (Instant, Instant) {
+        (self.heard, self.learned)
     }
 
     /// Times without a session so far.
@@ -298,7 +317,11 @@ impl Client {
             (State::Running { .. } | State::Finishing { .. }, ServerKind::Probe(downward)) => {
                 self.heard = now;
                 self.down(arrived, ecn, &downward);
+                let known = self.session.come;
                 self.learn(&downward);
+                if self.session.come > known {
+                    self.learned = now;
+                }
                 let is_answer = downward.seq == ANSWER && matches!(self.state, State::Finishing { .. });
                 if is_answer && downward.arrivals == self.session.known {
                     self.state = State::Done;
@@ -330,7 +353,7 @@ impl Client {
         let (first, base) = (self.sent(), self.come());
         self.session = Session { base, judged: first, first, come: first, ..Session::default() };
         self.end = self.end.or_else(|| self.config.length.map(|length| now + length));
-        self.heard = now;
+        (self.heard, self.learned) = (now, now);
         self.state = State::Running { cookie, next: now };
     }
 

@@ -16,6 +16,7 @@
 //! | pauses of either end | [`pauses`] |
 //! | loss, reordering, duplicates | [`fate`] |
 //! | all of it | [`Findings`], and for long measurements [`Summary`] |
+//! | the first hop | [`FirstHop`] |
 //! | one sentence | [`answer()`] |
 //! | the path for the lab | [`scenario()`], [`Replay`] |
 //!
@@ -28,6 +29,7 @@ mod answer;
 mod client;
 mod clock;
 mod findings;
+mod hop;
 mod loss;
 mod passage;
 mod pause;
@@ -45,6 +47,7 @@ pub use answer::{Answer, Cause, answer};
 pub use client::{Client, ClientConfig, ClientError};
 pub use clock::{Clock, ClockPiece};
 pub use findings::{Findings, WayFindings};
+pub use hop::{FirstHop, HopSample, HopSchedule};
 pub use loss::{Burst, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};

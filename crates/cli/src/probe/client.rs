@@ -6,19 +6,23 @@ use std::time::Duration;
 
 use clap::Args;
 use thalweg_probe::{
-    Answer, Client, ClientConfig, ClientError, Findings, Replay, Summary, Trace, Way, answer, scenario,
+    Answer, Client, ClientConfig, ClientError, Findings, FirstHop, HopSample, HopSchedule, Replay, Summary, Trace, Way,
+    answer, scenario,
 };
 use thalweg_units::Instant;
+use tokio::task::JoinSet;
 
 use super::live::Live;
 use super::measured::Measured;
 use super::socket::{Clock, PORT, Socket};
 use super::table::Table;
-use super::{chance, json, page, words};
+use super::{chance, hop, json, page, words};
 use crate::failure::{Context, Failure, Result};
 use crate::options::duration;
 use crate::output;
 
+/// Answers of the first hop that are kept, at most: those of two days, with many suspensions.
+const MOST_SAMPLES: usize = 200_000;
 /// How often a live view is drawn.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -130,6 +134,7 @@ impl ClientArgs {
         let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
             .context("cannot wait for signals")?;
         let (mut out, mut stops) = (Vec::new(), 0);
+        let mut hops = Hops::default();
         while let Some(due) = client.poll_timeout() {
             tokio::select! {
                 () = tokio::time::sleep_until(clock.runtime(due)) => {}
@@ -155,6 +160,9 @@ impl ClientArgs {
                 2 => {}
                 _ => break,
             }
+            if client.is_running() {
+                hops.ask(&client, self.every, server, clock);
+            }
             while client.poll_transmit(clock.now(), &mut out) {
                 noted(socket.send(&out), clock.now(), &mut client);
             }
@@ -168,12 +176,49 @@ impl ClientArgs {
         let started = trace.started;
         parts.add(&trace)?;
         let summary = parts.summary.take();
+        let first_hop = match &summary {
+            Some(summary) => FirstHop::of(&hops.samples(), &summary.events),
+            None => None,
+        };
         let answer = match &summary {
-            Some(summary) => answer(summary),
+            Some(summary) => answer(summary, first_hop.as_ref()),
             None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
             None => Answer::unknown("no datagram came back from the server"),
         };
-        Ok((Measured { server, summary, answer, breaks, started, stamped }, parts))
+        Ok((Measured { server, summary, answer, first_hop, breaks, started, stamped }, parts))
+    }
+}
+
+/// Datagrams to the first hop.
+#[derive(Default)]
+struct Hops {
+    schedule: HopSchedule,
+    asked: JoinSet<HopSample>,
+    samples: Vec<HopSample>,
+}
+
+impl Hops {
+    /// Asks the first hop, if it is time to.
+    fn ask(&mut self, client: &Client, interval: Duration, server: SocketAddr, clock: Clock) {
+        self.take();
+        let (heard, learned) = client.last_news();
+        let started = client.trace().started;
+        let has_room = self.samples.len() < MOST_SAMPLES && started > 0;
+        if has_room && self.schedule.is_due(clock.now(), interval, heard, learned) {
+            self.asked.spawn(hop::ask(server, clock, started));
+        }
+    }
+
+    /// Takes what has been answered, or not in time.
+    fn take(&mut self) {
+        while let Some(sample) = self.asked.try_join_next() {
+            self.samples.extend(sample.ok());
+        }
+    }
+
+    fn samples(mut self) -> Vec<HopSample> {
+        self.take();
+        self.samples
     }
 }
 

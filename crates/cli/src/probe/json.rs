@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use thalweg_link::Quantiles;
-use thalweg_probe::{Event, Summary, Suspension, WaySummary};
+use thalweg_probe::{Event, FirstHop, Summary, Suspension, WaySummary};
 
 use super::measured::Measured;
 
@@ -81,6 +81,16 @@ fn summary(summary: &Summary) -> Value {
     })
 }
 
+fn first_hop(hop: &FirstHop) -> Value {
+    json!({
+        "address": hop.address.map(|address| address.to_string()),
+        "answers": hop.answers,
+        "round_trip": ms(hop.round_trip),
+        "held": hop.held,
+        "passed": hop.passed,
+    })
+}
+
 /// The line of JSON at the end of a measurement.
 pub(super) fn result(measured: &Measured) -> Value {
     let since = |at: u64| ms(at.saturating_sub(measured.started) as i64);
@@ -89,6 +99,7 @@ pub(super) fn result(measured: &Measured) -> Value {
         "event": "result",
         "server": measured.server.to_string(),
         "answer": measured.answer,
+        "first_hop": measured.first_hop.as_ref().map(first_hop),
         "arrivals_by": if measured.stamped { "kernel" } else { "program" },
         "complete": measured.lost().is_none(),
         "without_session": measured.breaks.iter().map(gap).collect::<Vec<_>>(),

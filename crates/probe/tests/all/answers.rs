@@ -1,7 +1,7 @@
 //! One fault at a time, and the sentence about it.
 
 use thalweg_link::PathConfig;
-use thalweg_probe::{Answer, Cause, Findings, Summary, answer};
+use thalweg_probe::{Answer, Cause, Findings, FirstHop, Summary, answer};
 use thalweg_units::Duration;
 
 use crate::judge::path;
@@ -19,7 +19,7 @@ fn minutes(hops: &[PathConfig], seed: u64) -> World {
 }
 
 fn asked(world: &World) -> Answer {
-    answer(&Summary::of(Findings::of(&world.run().0).unwrap()))
+    answer(&Summary::of(Findings::of(&world.run().0).unwrap()), None)
 }
 
 #[test]
@@ -48,6 +48,23 @@ fn each_fault_has_its_sentence() {
         let lossy = minutes(&path(&BROADBAND.replace("\"500 ms\" }\n", "\"500 ms\", loss = 0.05 }\n")), seed);
         assert_eq!(asked(&lossy).cause, Cause::Loss, "{}", asked(&lossy).sentence);
     }
+}
+
+#[test]
+fn the_first_hop_tells_where_it_was() {
+    let summary = Summary::of(Findings::of(&minutes(&path("preset = \"wifi\""), 2).run().0).unwrap());
+    let hop = FirstHop { answers: 90, held: 3, ..FirstHop::default() };
+    let wifi = answer(&summary, Some(&hop));
+    assert_eq!(wifi.cause, Cause::FirstHop);
+    assert!(wifi.sentence.starts_with("The first hop, which is the Wi-Fi if this computer uses one, stopped 3 times "));
+    assert!(
+        wifi.evidence.iter().any(|line| line.contains("90 answers; 3 suspensions held it, ")),
+        "{:?}",
+        wifi.evidence
+    );
+    let beyond = answer(&summary, Some(&FirstHop { held: 0, passed: 2, ..hop }));
+    assert_eq!(beyond.cause, Cause::Beyond);
+    assert_eq!(answer(&summary, Some(&FirstHop { passed: 2, ..hop })).cause, Cause::Suspensions);
 }
 
 #[test]
