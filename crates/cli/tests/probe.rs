@@ -262,3 +262,69 @@ fn a_full_disk_is_no_success() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("cannot write to standard output"), "{}", text(&output.stderr));
 }
+
+/// Joins the two ends of an emulated path by a tunnel, so that other networks lie behind either: `$1` is the own address
+/// on the path, `$2` the other, `$3` the own address in the tunnel.
+#[cfg(target_os = "linux")]
+const TUNNEL: &str = "ip link add tunnel0 type vxlan id 7 local $1 remote $2 dstport 4789 dev path0
+ip addr add $3/24 dev tunnel0; ip link set tunnel0 up
+echo 1 > /proc/sys/net/ipv4/ip_forward
+";
+
+/// Makes a namespace that is reached through this one, which is its router: `$4` is the network of both.
+#[cfg(target_os = "linux")]
+const NEIGHBOR: &str = "unshare -n sleep 100 & neighbor=$!
+sleep 0.3
+ip link add near0 type veth peer name far0 netns $neighbor
+ip addr add $4.1/24 dev near0; ip link set near0 up
+nsenter -t $neighbor -n sh -c \"ip addr add $4.2/24 dev far0; ip link set lo up; ip link set far0 up
+    ip route add default via $4.1\"
+inside() { nsenter -t $neighbor -n \"$@\"; }
+";
+
+/// Three namespaces in a row, of which the emulated path joins the first two, or the last two.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_first_hop_is_told_from_what_lies_beyond() {
+    use std::io::Write as _;
+
+    let program = env!("CARGO_BIN_EXE_thalweg");
+    let able = format!("{TUNNEL}ip link show tunnel0 >/dev/null && unshare -n true && command -v nsenter >/dev/null");
+    let place = Place::new();
+    let script = |name: &str, body: &str| {
+        std::fs::write(place.path(name), body).unwrap();
+        place.arg(name)
+    };
+    let able = script("able.sh", &able);
+    let emulate = |server: &str, command: &[&str]| {
+        let server = format!("sh {server}");
+        let fixed = ["emulate", "--preset", "suspended", "--quiet", "--server", &server, "--"];
+        run(&[&fixed[..], command].concat())
+    };
+    let tried = emulate("-c 'sleep 5'", &["sh", &able, "10.11.0.1", "10.12.0.1", "10.20.0.1"]);
+    if !tried.status.success() {
+        let name = "the_first_hop_is_told_from_what_lies_beyond";
+        let _ = write!(std::io::stderr(), "\nskipped: {name}: {}\n", text(&tried.stderr));
+        return;
+    }
+    let serve = format!("{program} probe server --listen 0.0.0.0:4435");
+    let probe = |host: &str| format!("{program} probe {host} --for 14s --json --quiet");
+    let router = script("router.sh", &format!("{TUNNEL}{NEIGHBOR}inside {serve}"));
+    let plain = script("plain.sh", &format!("{TUNNEL}ip route add 10.10.0.0/24 via 10.20.0.1\nexec {serve}"));
+    let first = format!("{TUNNEL}ip route add 10.13.0.0/24 via 10.20.0.2\nsleep 1; exec {}", probe("10.13.0.2"));
+    let beyond = format!("{TUNNEL}{NEIGHBOR}sleep 1; inside {}", probe("10.20.0.2"));
+    let (first, beyond) = (script("first.sh", &first), script("beyond.sh", &beyond));
+    let there = ["10.12.0.1", "10.11.0.1", "10.20.0.2", "10.13.0"].join(" ");
+    let here = ["10.11.0.1", "10.12.0.1", "10.20.0.1", "10.10.0"];
+    for (server, command, cause, hop) in
+        [(router, first, "first-hop", "10.20.0.2"), (plain, beyond, "beyond", "10.10.0.1")]
+    {
+        let output = emulate(&format!("{server} {there}"), &[&["sh", &command][..], &here].concat());
+        let result = result(&output);
+        assert_eq!(
+            (&result["answer"]["cause"], &result["first_hop"]["address"]),
+            (&cause.into(), &hop.into()),
+            "{result}"
+        );
+    }
+}
