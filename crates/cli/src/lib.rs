@@ -139,7 +139,7 @@ fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEng
         Command::Get(args) => block_on(args.run()),
         Command::Put(args) => block_on(args.run()),
         Command::Perf(args) => block_on(args.run()),
-        Command::Probe(args) => block_on(args.run()),
+        Command::Probe(args) => block_on_one_thread(args.run()),
         Command::Qlog(args) => args.run(),
         Command::Policies(args) => args.run(),
         Command::Lab(args) => args.run(engine()),
@@ -152,6 +152,12 @@ fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEng
         }
         Command::Man(args) => args.run(program),
     }
+}
+
+/// For what waits most of the time, and then should not have to wake another thread.
+fn block_on_one_thread(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(command)
 }
 
 fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {

@@ -263,8 +263,8 @@ fn a_full_disk_is_no_success() {
     assert!(text(&output.stderr).contains("cannot write to standard output"), "{}", text(&output.stderr));
 }
 
-/// Joins the two ends of an emulated path by a tunnel, so that other networks lie behind either: `$1` is the own address
-/// on the path, `$2` the other, `$3` the own address in the tunnel.
+/// Joins the two ends of an emulated path by a tunnel, so that other networks lie behind either: `$1` is the own
+/// address on the path, `$2` the other, `$3` the own address in the tunnel.
 #[cfg(target_os = "linux")]
 const TUNNEL: &str = "ip link add tunnel0 type vxlan id 7 local $1 remote $2 dstport 4789 dev path0
 ip addr add $3/24 dev tunnel0; ip link set tunnel0 up

@@ -49,6 +49,15 @@ pub enum Cause {
     Unknown,
 }
 
+/// What is known of a measurement beside its two streams.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vantage {
+    /// What the first router answered.
+    pub first_hop: Option<FirstHop>,
+    /// Whether both ends are on the same computer.
+    pub one_computer: bool,
+}
+
 /// The answer to a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -120,9 +129,11 @@ struct Troubles {
 }
 
 impl Troubles {
-    fn of(summary: &Summary) -> Troubles {
+    fn of(summary: &Summary, one_computer: bool) -> Troubles {
+        // On one computer a pause of either end is a pause of this one.
+        let whose = |end: End| if one_computer { End::Client } else { end };
         let pauses = |end: End| {
-            let of_end = summary.pauses.iter().filter(move |pause| pause.end_of_path == end);
+            let of_end = summary.pauses.iter().filter(move |pause| whose(pause.end_of_path) == end);
             Trouble::of(of_end.map(|pause| pause.end - pause.start))
         };
         let queues = |way: &WaySummary| {
@@ -157,11 +168,11 @@ impl Troubles {
 /// counts by its share of that), losses of three in a row or beyond 1 %. It has to have lasted for 0.05 % of the time
 /// or for 80 ms at a stretch. A computer that sends one datagram in a hundred late by 10 ms is busy, whatever else is
 /// seen: such a computer would do that to a call as well.
-pub fn answer(summary: &Summary, hop: Option<&FirstHop>) -> Answer {
+pub fn answer(summary: &Summary, vantage: &Vantage) -> Answer {
     let mut evidence = evidence(summary);
-    evidence.extend(hop.map(of_hop));
+    evidence.extend(vantage.first_hop.as_ref().map(of_hop));
     let meaning = meaning(summary);
-    let (cause, sentence) = cause(summary, hop);
+    let (cause, sentence) = cause(summary, vantage);
     Answer { cause, sentence, evidence, meaning }
 }
 
@@ -173,7 +184,7 @@ impl Answer {
     }
 }
 
-fn cause(summary: &Summary, hop: Option<&FirstHop>) -> (Cause, String) {
+fn cause(summary: &Summary, vantage: &Vantage) -> (Cause, String) {
     let length = summary.length;
     if length < SHORTEST {
         let sentence = format!(
@@ -183,7 +194,7 @@ fn cause(summary: &Summary, hop: Option<&FirstHop>) -> (Cause, String) {
         );
         return (Cause::Unknown, sentence);
     }
-    let troubles = Troubles::of(summary);
+    let troubles = Troubles::of(summary, vantage.one_computer);
     let Troubles { client, server, suspensions, queues: [queue_up, queue_down], loss: [loss_up, loss_down] } = troubles;
     let candidates = [
         (Cause::ThisComputer, client),
@@ -195,15 +206,16 @@ fn cause(summary: &Summary, hop: Option<&FirstHop>) -> (Cause, String) {
     ];
     let matters = candidates.into_iter().filter(|(_, trouble)| trouble.matters(length));
     let worst = matters.max_by(|(_, a), (_, b)| a.total.total_cmp(&b.total));
-    let busy = |way: Way| summary.way(way).lateness.quantile(99, 100);
+    let late = |way: Way| summary.way(way).lateness.quantile(99, 100);
+    let late_here = if vantage.one_computer { late(Way::Up).max(late(Way::Down)) } else { late(Way::Up) };
     match worst {
         Some((Cause::ThisComputer, trouble)) => (Cause::ThisComputer, paused("This computer", trouble, length)),
         Some((Cause::ServerComputer, trouble)) => {
             (Cause::ServerComputer, paused("The server's computer", trouble, length))
         }
-        _ if busy(Way::Up) >= BUSY => (Cause::ThisComputer, is_busy("This computer", busy(Way::Up))),
-        _ if busy(Way::Down) >= BUSY => (Cause::ServerComputer, is_busy("The server's computer", busy(Way::Down))),
-        Some((Cause::Suspensions, trouble)) => suspended(summary, trouble, hop),
+        _ if late_here >= BUSY => (Cause::ThisComputer, is_busy("This computer", late_here)),
+        _ if late(Way::Down) >= BUSY => (Cause::ServerComputer, is_busy("The server's computer", late(Way::Down))),
+        Some((Cause::Suspensions, trouble)) => suspended(summary, trouble, vantage.first_hop.as_ref()),
         Some((cause @ (Cause::QueueUp | Cause::QueueDown), trouble)) => {
             let way = if cause == Cause::QueueUp { Way::Up } else { Way::Down };
             let most = summary.way(way).queues.iter().map(|queue| queue.most).max().unwrap_or(0);

@@ -182,8 +182,8 @@ impl Client {
         (self.trace, self.breaks)
     }
 
-    /// When the last datagram of the server came, and when the last news of an arrival there: where either was long ago,
-    /// the path may be suspended.
+    /// When the last datagram of the server came, and when the last news of an arrival there: where either was long
+    /// ago, the path may be suspended.
     pub fn last_news(&self) -> (Instant, Instant) {
         (self.heard, self.learned)
     }

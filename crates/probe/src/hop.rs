@@ -1,9 +1,10 @@
 //! The first hop: whether what stopped the path stopped it already there.
 //!
-//! A datagram that may cross one hop only is answered by the first router, with an ICMP message that says so. One that is
-//! sent while the path is suspended, and is answered before the suspension ends, has crossed the first hop there and back:
-//! what stopped lies beyond. If the answer comes at the end, the first hop was held too. Routers answer few of these,
-//! Linux one a second and six at once (`icmp_ratelimit`): they are sent seldom, and then when the path seems suspended.
+//! A datagram that may cross one hop only is answered by the first router, with an ICMP message that says so. One
+//! that is sent while the path is suspended, and is answered before the suspension ends, has crossed the first hop
+//! there and back: what stopped lies beyond. If the answer comes at the end, the first hop was held too. Routers
+//! answer few of these, Linux one a second and six at once (`icmp_ratelimit`): they are sent seldom, and then when
+//! the path seems suspended.
 
 use std::net::IpAddr;
 
@@ -30,8 +31,8 @@ pub struct HopSchedule {
 }
 
 impl HopSchedule {
-    /// Whether to send one now, where streams have this interval, and the last datagram of the server, and the last news
-    /// of an arrival at the server, came at these times.
+    /// Whether to send one now, where streams have this interval, and the last datagram of the server, and the last
+    /// news of an arrival at the server, came at these times.
     pub fn is_due(&mut self, now: Instant, interval: Duration, heard: Instant, learned: Instant) -> bool {
         let silence = now - heard.min(learned);
         let is_suspicious = silence > interval * 3 + Duration::from_millis(20);
@@ -83,7 +84,7 @@ impl FirstHop {
         let least = answered().map(|(sent, (at, _))| at - sent).min()?;
         let round_trip = crate::quantiles::of(&mut trips, 1, 2).unwrap_or(least);
         let mut hop = FirstHop { round_trip, answers: answered().count() as u32, ..FirstHop::default() };
-        hop.address = answered().filter_map(|(_, (_, from))| from).last();
+        hop.address = answered().filter_map(|(_, (_, from))| from).next_back();
         for event in events {
             let inside = answered().filter(|(sent, _)| *sent >= event.start && *sent + LEAST + round_trip < event.end);
             let mut times = inside.map(|(_, (at, _))| at - event.end);

@@ -43,7 +43,7 @@ mod suspension;
 mod trace;
 pub mod wire;
 
-pub use answer::{Answer, Cause, answer};
+pub use answer::{Answer, Cause, Vantage, answer};
 pub use client::{Client, ClientConfig, ClientError};
 pub use clock::{Clock, ClockPiece};
 pub use findings::{Findings, WayFindings};

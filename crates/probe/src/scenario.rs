@@ -25,8 +25,8 @@ fn span(nanos: i64) -> Duration {
 
 /// What was measured, to be repeated: delay and loss of each way by time.
 ///
-/// A delay holds for half an interval around each datagram, and so does a loss. While a way was held, the delay falls by
-/// a millisecond each millisecond, so that everything arrives at its end.
+/// A delay holds for half an interval around each datagram, and so does a loss. While a way was held, the delay falls
+/// by a millisecond each millisecond, so that everything arrives at its end.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     ways: [Vec<TracePoint>; 2],
@@ -156,8 +156,8 @@ fn share(value: f64) -> String {
     format!("{value:.6}")
 }
 
-/// Suspensions as a random process: their mean distance, and their lengths from the least to the greatest, as far as one
-/// in twenty of either end is not counted.
+/// Suspensions as a random process: their mean distance, and their lengths from the least to the greatest, as far as
+/// one in twenty of either end is not counted.
 fn process(events: &[&Event], length: i64, indent: &str) -> String {
     let mut lengths: Vec<i64> = events.iter().map(|event| event.length()).collect();
     lengths.sort_unstable();
@@ -200,9 +200,9 @@ fn direction(way: Way, summary: &Summary, of_way: &WaySummary) -> String {
 /// The measured path in TOML, as a scenario has it: `[path.model]`, fitted, and `[path.replay]`, which reads the two
 /// files of a [`Replay`] by these names, up and down.
 ///
-/// The model has for each way a fixed and a log-normal delay, losses as Gilbert has them, and suspensions at random times
-/// of random length, each way by itself and both together; that they come in series is not in it. The rate of the path
-/// is not known without load: both have 1 Gbps.
+/// The model has for each way a fixed and a log-normal delay, losses as Gilbert has them, and suspensions at random
+/// times of random length, each way by itself and both together; that they come in series is not in it. The rate of
+/// the path is not known without load: both have 1 Gbps.
 pub fn scenario(summary: &Summary, traces: [&str; 2]) -> String {
     let mut text = String::from(
         "# A path as it was measured. The rate was not: write the rate of the path where it is known, and its queue.\n\n",

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use thalweg_probe::{
-    Answer, Client, ClientConfig, ClientError, Findings, FirstHop, HopSample, HopSchedule, Replay, Summary, Trace, Way,
-    answer, scenario,
+    Answer, Client, ClientConfig, ClientError, Findings, FirstHop, HopSample, HopSchedule, Replay, Summary, Trace,
+    Vantage, Way, answer, scenario,
 };
 use thalweg_units::Instant;
 use tokio::task::JoinSet;
@@ -44,7 +44,8 @@ pub struct ClientArgs {
     /// Write a page with plots and a table of events into FILE
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write the path as paths of the lab into FILE.toml, with two files of times beside it: a replay, and a fitted model
+    /// Write the path as paths of the lab into FILE.toml, with two files of times beside it: a replay, and a fitted
+    /// model
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Write the times of all datagrams into FILE
@@ -172,6 +173,8 @@ impl ClientArgs {
             return Err(failure(&cannot, error));
         }
         let stamped = socket.is_stamped();
+        let local = socket.local_addr().context(&cannot)?;
+        let one_computer = server.ip().is_loopback() || server.ip() == local.ip();
         let (trace, breaks) = client.into_trace();
         let started = trace.started;
         parts.add(&trace)?;
@@ -181,7 +184,7 @@ impl ClientArgs {
             None => None,
         };
         let answer = match &summary {
-            Some(summary) => answer(summary, first_hop.as_ref()),
+            Some(summary) => answer(summary, &Vantage { first_hop, one_computer }),
             None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
             None => Answer::unknown("no datagram came back from the server"),
         };

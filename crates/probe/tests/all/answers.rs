@@ -1,7 +1,7 @@
 //! One fault at a time, and the sentence about it.
 
 use thalweg_link::PathConfig;
-use thalweg_probe::{Answer, Cause, Findings, FirstHop, Summary, answer};
+use thalweg_probe::{Answer, Cause, Findings, FirstHop, Summary, Vantage, answer};
 use thalweg_units::Duration;
 
 use crate::judge::path;
@@ -19,7 +19,7 @@ fn minutes(hops: &[PathConfig], seed: u64) -> World {
 }
 
 fn asked(world: &World) -> Answer {
-    answer(&Summary::of(Findings::of(&world.run().0).unwrap()), None)
+    answer(&Summary::of(Findings::of(&world.run().0).unwrap()), &Vantage::default())
 }
 
 #[test]
@@ -53,8 +53,9 @@ fn each_fault_has_its_sentence() {
 #[test]
 fn the_first_hop_tells_where_it_was() {
     let summary = Summary::of(Findings::of(&minutes(&path("preset = \"wifi\""), 2).run().0).unwrap());
+    let asked = |hop| answer(&summary, &Vantage { first_hop: Some(hop), one_computer: false });
     let hop = FirstHop { answers: 90, held: 3, ..FirstHop::default() };
-    let wifi = answer(&summary, Some(&hop));
+    let wifi = asked(hop);
     assert_eq!(wifi.cause, Cause::FirstHop);
     assert!(wifi.sentence.starts_with("The first hop, which is the Wi-Fi if this computer uses one, stopped 3 times "));
     assert!(
@@ -62,9 +63,18 @@ fn the_first_hop_tells_where_it_was() {
         "{:?}",
         wifi.evidence
     );
-    let beyond = answer(&summary, Some(&FirstHop { held: 0, passed: 2, ..hop }));
+    let beyond = asked(FirstHop { held: 0, passed: 2, ..hop });
     assert_eq!(beyond.cause, Cause::Beyond);
-    assert_eq!(answer(&summary, Some(&FirstHop { passed: 2, ..hop })).cause, Cause::Suspensions);
+    assert_eq!(asked(FirstHop { passed: 2, ..hop }).cause, Cause::Suspensions);
+}
+
+#[test]
+fn on_one_computer_either_end_is_this_one() {
+    let stops = |k: u64| Stop { from: ms(3_000 * k), until: ms(3_000 * k + 60) };
+    let busy = World { server_stops: (1..50).map(stops).collect(), ..minutes(&path(BROADBAND), 1) };
+    let summary = Summary::of(Findings::of(&busy.run().0).unwrap());
+    let cause = |one_computer| answer(&summary, &Vantage { one_computer, ..Vantage::default() }).cause;
+    assert_eq!((cause(true), cause(false)), (Cause::ThisComputer, Cause::ServerComputer));
 }
 
 #[test]
