@@ -19,6 +19,9 @@ use crate::trace::Way;
 const LEVEL: usize = 9;
 /// The least wait of a suspension, in nanoseconds. Jitter of a radio link is seldom more.
 const LEAST_WAIT: i64 = 25_000_000;
+/// A wait that makes a suspension also where what was held arrives spread over time, in nanoseconds: beside the
+/// traffic of others that was held with it, or on a slow line.
+const LONG_WAIT: i64 = 45_000_000;
 /// The least suspension whose first datagram was lost, from when that was sent.
 const LEAST_WITH_LOSS: i64 = 30_000_000;
 /// Datagrams that are lost before a held one belong to the suspension if they were sent this much before, at most.
@@ -33,27 +36,29 @@ const SERIES_LEAST: usize = 3;
 pub struct Noise {
     /// The median delay, in nanoseconds.
     pub median: i64,
-    /// From the median to the 95th percentile, in nanoseconds.
+    /// By how much the delays of a datagram and of the next differ: nine of ten by less than this, in nanoseconds. A
+    /// queue that fills and drains changes delays by little from one datagram to the next.
     pub spread: i64,
 }
 
 impl Noise {
     /// The noise of these passages, all of which count.
     pub fn of<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> Noise {
-        let mut delays: Vec<i64> = passages.into_iter().filter_map(Passage::delay).collect();
-        let median = quantiles::of(&mut delays, 1, 2).unwrap_or(0);
-        let high = quantiles::of(&mut delays, 95, 100).unwrap_or(0);
-        Noise { median, spread: high - median }
+        let (median, mut differences) = Noise::differences(passages);
+        Noise { median, spread: quantiles::of(&mut differences, 9, 10).unwrap_or(0) }
     }
 
-    /// The noise as the middle half of the passages has it: also where one in five was held.
+    /// The noise as the middle of the passages has it: also where one in five was held. Nine of ten differ by less than
+    /// three times the median where delays are log-normal as on Wi-Fi, and by 2.4 times where they are normal.
     fn of_middle(passages: &[Passage]) -> Noise {
-        let mut delays: Vec<i64> = passages.iter().filter_map(Passage::delay).collect();
-        let median = quantiles::of(&mut delays, 1, 2).unwrap_or(0);
-        let high = quantiles::of(&mut delays, 3, 4).unwrap_or(0);
-        // The distance to the 95th percentile is 3.3 times as long where delays are log-normal with the sigma of the
-        // published measurement, and 2.4 times where they are normal.
-        Noise { median, spread: 3 * (high - median) }
+        let (median, mut differences) = Noise::differences(passages);
+        Noise { median, spread: 3 * quantiles::of(&mut differences, 1, 2).unwrap_or(0) }
+    }
+
+    fn differences<'a>(passages: impl IntoIterator<Item = &'a Passage>) -> (i64, Vec<i64>) {
+        let mut delays: Vec<i64> = passages.into_iter().filter_map(Passage::delay).collect();
+        let differences = delays.windows(2).map(|two| (two[1] - two[0]).abs()).collect();
+        (quantiles::of(&mut delays, 1, 2).unwrap_or(0), differences)
     }
 }
 
@@ -115,6 +120,7 @@ fn with_noise(way: Way, passages: &[Passage], interval: i64, noise: Noise) -> Ve
     let least_with_loss = least + LEAST_WITH_LOSS - LEAST_WAIT;
     let earliest_after = earliest_after(passages);
     let mut found: Vec<Suspension> = Vec::new();
+    let mut waited: Vec<i64> = Vec::new();
     let mut recent: VecDeque<i64> = VecDeque::new();
     let mut before: Option<(usize, &Passage, i64)> = None;
     for (index, passage) in passages.iter().enumerate() {
@@ -129,6 +135,7 @@ fn with_noise(way: Way, passages: &[Passage], interval: i64, noise: Noise) -> Ve
             alone >= least || (wait.lost > 0 && alone >= least_alone && with_lost >= least_with_loss)
         });
         if let Some(wait) = suspension.filter(|_| !is_overtaken) {
+            waited.push(wait.released - passage.sent.max(wait.before));
             // What was there before the line was free is held from the very start.
             let (start, error) = match before {
                 Some((_, last, _)) if wait.before < wait.ready => {
@@ -152,8 +159,11 @@ fn with_noise(way: Way, passages: &[Passage], interval: i64, noise: Noise) -> Ve
         let left = if is_overtaken { before.map_or(left, |(_, _, left)| left) } else { left };
         before = Some((index, passage, left));
     }
-    found.retain(|suspension| arrives_at_once(suspension, passages, noise));
-    found
+    // No queue grows by so much from one datagram to the next, unless a burst comes at several times the line's rate.
+    let is_long = |wait: i64| wait >= LONG_WAIT.max(2 * interval + interval / 2);
+    let kept = found.into_iter().zip(waited);
+    let kept = kept.filter(|(each, wait)| is_long(*wait) || arrives_at_once(each, passages, noise));
+    kept.map(|(suspension, _)| suspension).collect()
 }
 
 /// The earliest arrival of this datagram and of all that were sent after it.

@@ -75,6 +75,23 @@ fn suspensions_are_found_beside_a_queue() {
 }
 
 #[test]
+fn suspensions_are_found_on_a_slow_way_and_beside_much_traffic() {
+    let wifi = path("preset = \"wifi\"");
+    let crowded: Vec<_> = (0..1_000_000)
+        .map(|k| (Duration::from_micros(600) * k + Duration::from_micros(k as u64 * 7919 % 450), k % 2 == 0))
+        .collect();
+    let slow = path(
+        "wifi = true\nup = { rate = \"0.1 Mbps\", delay = \"0 s\" }\ndown = { rate = \"20 Mbps\", delay = \"0 s\" }",
+    );
+    for (hops, cross) in [(&wifi, crowded), (&slow, Vec::new())] {
+        let mut all = crate::judge::Tally::default();
+        (1..=3).for_each(|seed| all.add(&judge(&World { cross: cross.clone(), ..World::over(hops, seed) }, false)));
+        assert!(all.true_ones > 40 && all.found * 100 >= all.true_ones * 90, "{all:?}");
+        assert!(all.false_ones * 100 <= all.reported * 10 && all.way_right * 100 >= all.events * 94, "{all:?}");
+    }
+}
+
+#[test]
 fn suspensions_are_found_where_one_datagram_in_five_is_held() {
     for (length, every) in [("200 ms", "1 s"), ("50 ms", "300 ms"), ("2 s", "15 s")] {
         let suspended = format!("{BROADBAND}\nsuspend = {{ at = \"1.1 s\", for = \"{length}\", every = \"{every}\" }}");
