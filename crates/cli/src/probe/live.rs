@@ -15,6 +15,8 @@ use crate::text::sparkline;
 const WINDOW: i64 = 30_000_000_000;
 /// Time that a character of a plot stands for, in nanoseconds.
 const STEP: i64 = 500_000_000;
+/// Columns of a line before its plot.
+const WORDS: usize = 45;
 /// Time from line to line where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
 /// A suspension is told when it has been over for this long, in nanoseconds: all that it held has been reported by
@@ -91,7 +93,7 @@ impl Live {
         match &self.lines {
             Some((_, bars)) => {
                 let columns = usize::from(Term::stderr().size().1).saturating_sub(1);
-                for (bar, line) in bars.iter().zip(lines(&findings, elapsed, self.length)) {
+                for (bar, line) in bars.iter().zip(lines(&findings, elapsed, self.length, columns)) {
                     bar.set_message(truncate_str(&line, columns, "…").into_owned());
                 }
             }
@@ -156,9 +158,9 @@ fn line(findings: &Findings, elapsed: i64) -> String {
     )
 }
 
-/// The greatest delay of each step of the window.
-fn steps(values: impl Iterator<Item = (i64, i64)>, elapsed: i64) -> Vec<Option<f64>> {
-    let mut steps = vec![None; (WINDOW / STEP) as usize];
+/// The greatest delay of each of the last `count` steps.
+fn steps(values: impl Iterator<Item = (i64, i64)>, elapsed: i64, count: usize) -> Vec<Option<f64>> {
+    let mut steps = vec![None; count];
     for (at, value) in values {
         let back = (elapsed - at).max(0) / STEP;
         if let Some(place) = usize::try_from(back).ok().and_then(|back| steps.len().checked_sub(1 + back)) {
@@ -169,18 +171,21 @@ fn steps(values: impl Iterator<Item = (i64, i64)>, elapsed: i64) -> Vec<Option<f
     steps
 }
 
-fn lines(findings: &Findings, elapsed: i64, length: Duration) -> [String; 4] {
+fn lines(findings: &Findings, elapsed: i64, length: Duration, columns: usize) -> [String; 4] {
+    // What a narrow terminal has no room for is the past.
+    let most_steps = columns.saturating_sub(WORDS).min((WINDOW / STEP) as usize);
     let trips: Vec<(i64, i64)> = findings.round_trips.clone();
     let [up, down] = [&findings.up, &findings.down].map(|way| {
         let delays = way.passages.iter().filter_map(|each| Some((each.sent, each.delay()?)));
         (delays.collect::<Vec<_>>(), way.fate.lost)
     });
     let plot = |name: &str, values: &[(i64, i64)], lost: Option<u64>| {
-        let steps = steps(values.iter().copied(), elapsed);
+        let steps = steps(values.iter().copied(), elapsed, most_steps);
         let most = steps.iter().flatten().copied().fold(0.0, f64::max);
         let middle = middle_and_most(values.iter().map(|(_, value)| *value).collect()).map_or(0, |(middle, _)| middle);
-        let lost = lost.map_or(String::new(), |lost| format!(", {lost} lost"));
-        format!("{name:<11}{:>8}  {}  max {}{lost}", time(middle), sparkline(&steps, most), time(most as i64))
+        let lost = lost.map_or(String::new(), |lost| format!("{lost} lost"));
+        let plot = sparkline(&steps, most);
+        format!("{name:<11}{:>8}  max {:>8}  {lost:>8}  {plot}", time(middle), time(most as i64))
     };
     let rate = 1e9 / findings.interval.max(1) as f64;
     [
