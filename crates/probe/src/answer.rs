@@ -4,6 +4,7 @@ use serde::Serialize;
 use thalweg_units::{Duration, human_duration};
 
 use crate::hop::FirstHop;
+use crate::loss::EcnFate;
 use crate::pause::End;
 use crate::summary::{Summary, WaySummary};
 use crate::trace::Way;
@@ -299,6 +300,19 @@ fn suspended(summary: &Summary, trouble: Trouble, hop: Option<&FirstHop>) -> (Ca
     }
 }
 
+/// What became of the ECN marks of a way.
+fn of_marks(way: Way, ecn: EcnFate) -> Option<String> {
+    let EcnFate { kept, congested, cleared } = ecn;
+    let name = way.name();
+    let congested = if congested > 0 { format!(" ({congested} of them: congestion)") } else { String::new() };
+    match (kept + ecn.congested, cleared) {
+        (0, 0) => None,
+        (_, 0) => Some(format!("marks survive {name}{congested}")),
+        (0, _) => Some(format!("marks are taken away {name}")),
+        (kept, cleared) => Some(format!("{cleared} of {} marks are taken away {name}{congested}", kept + cleared)),
+    }
+}
+
 fn evidence(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let quantiles = |quantiles: &thalweg_link::Quantiles| {
@@ -329,6 +343,11 @@ fn evidence(summary: &Summary) -> Vec<String> {
         "one-way delays: each may be up to {bound} longer or shorter, and those of the other way as much shorter or longer \
          (the server's clock drifts by {drift:+.2} ppm)"
     ));
+    let marks = Way::BOTH.map(|way| (way, summary.way(way).fate.ecn)).into_iter();
+    let marks: Vec<String> = marks.filter_map(|(way, ecn)| of_marks(way, ecn)).collect();
+    if !marks.is_empty() {
+        lines.push(format!("ECN: {}", marks.join(", ")));
+    }
     let suspensions = Trouble::of(summary.events.iter().map(|event| event.length()));
     if suspensions.count > 0 {
         let series = summary.events.iter().filter_map(|event| event.series).max().map_or(0, |series| series + 1);

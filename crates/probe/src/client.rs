@@ -5,7 +5,7 @@ use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 use crate::slot::next_slot;
 use crate::trace::{Break, BreakCause, Datagram, Trace};
 use crate::wire::{
-    ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, MOST_ARRIVALS, Refusal, ServerKind, Upward,
+    ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, MOST_ARRIVALS, Refusal, ServerKind, Upward, ecn_of,
 };
 
 /// Time after which a hello or a finish is repeated.
@@ -30,6 +30,8 @@ pub struct ClientConfig {
     /// Time between the datagrams of a stream, at most a second: the server ends a session after
     /// [`SESSION_END`](crate::SESSION_END).
     pub interval: Duration,
+    /// Whether the caller can send datagrams with ECT(0).
+    pub marks: bool,
     /// How long to send; `None`: until [`Client::stop`].
     pub length: Option<Duration>,
 }
@@ -240,8 +242,10 @@ impl Client {
         self.state = State::Hello { next, until: now + PATIENCE };
     }
 
-    /// Writes the datagram to send now over what is in `out`. Returns false if there is nothing to send.
-    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+    /// Writes the datagram to send now over what is in `out`, and returns its ECN field; `None` if there is nothing
+    /// to send.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Ecn> {
+        let mut ecn = Ecn::NotEct;
         if let State::Running { cookie, .. } = self.state {
             if self.end.is_some_and(|end| now >= end) || self.sent() >= u32::MAX as usize {
                 self.state = State::Finishing { cookie, next: now, until: now + LINGER };
@@ -255,11 +259,11 @@ impl Client {
                     true => self.fail(ClientError::NoAnswer),
                     false => self.state = State::Done,
                 }
-                return false;
+                return None;
             }
             State::Finishing { until, .. } if now >= *until => {
                 self.state = State::Done;
-                return false;
+                return None;
             }
             State::Hello { next, .. } if now >= *next => {
                 *next = now + REPEAT;
@@ -277,13 +281,14 @@ impl Client {
                 if self.sent() == 0 {
                     self.trace.started = now.as_nanos();
                 }
-                self.trace.up.push(Datagram::sent_at(now.as_nanos(), late));
+                ecn = if self.config.marks { ecn_of(upward.seq) } else { Ecn::NotEct };
+                self.trace.up.push(Datagram::sent_at(now.as_nanos(), late, ecn));
                 ClientKind::Probe(upward)
             }
-            _ => return false,
+            _ => return None,
         };
         FromClient { nonce: self.nonce, kind }.encode(out);
-        true
+        Some(ecn)
     }
 
     fn upward(&self, now: Instant, cookie: Cookie, late: Duration) -> Upward {
@@ -373,12 +378,14 @@ impl Client {
                 Some(before) => downward.sent.saturating_sub(before) / (skipped + 1),
                 None => interval.nanos(),
             };
+            let at = downward.sent;
+            let seq = |left: u64| downward.seq.saturating_sub(u32::try_from(left).unwrap_or(u32::MAX));
             for left in (1..=skipped).rev() {
                 // Sent in between, by even steps; before the first, at the interval.
-                let sent = downward.sent.saturating_sub(step.saturating_mul(left));
-                down.push(Datagram { known: true, ..Datagram::sent_at(sent, Duration::ZERO) });
+                let sent = at.saturating_sub(step.saturating_mul(left));
+                down.push(Datagram { known: true, ..Datagram::sent_at(sent, Duration::ZERO, ecn_of(seq(left))) });
             }
-            down.push(Datagram::sent_at(downward.sent, downward.late));
+            down.push(Datagram::sent_at(at, downward.late, ecn_of(downward.seq)));
         }
         if let Some(datagram) = position.checked_sub(self.trace.first.1).and_then(|at| down.get_mut(at)) {
             let late = u32::try_from(downward.late.as_micros()).unwrap_or(u32::MAX);

@@ -48,7 +48,7 @@ pub use client::{Client, ClientConfig, ClientError};
 pub use clock::{Clock, ClockPiece};
 pub use findings::{Findings, WayFindings};
 pub use hop::{FirstHop, HopSample, HopSchedule};
-pub use loss::{Burst, Fate, Gilbert, fate};
+pub use loss::{Burst, EcnFate, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};
 pub use queue::{StandingQueue, standing_queues};

@@ -1,5 +1,7 @@
 //! Loss, reordering and duplicates of a stream.
 
+use thalweg_units::Ecn;
+
 use crate::passage::Passage;
 
 /// Datagrams lost one after the other.
@@ -23,6 +25,17 @@ pub struct Gilbert {
     pub ends: f64,
 }
 
+/// What became of datagrams that were sent with ECT(0) (RFC 3168 section 5) and arrived.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct EcnFate {
+    /// With the mark that they were sent with.
+    pub kept: u64,
+    /// Marked Congestion Experienced.
+    pub congested: u64,
+    /// With the mark taken away.
+    pub cleared: u64,
+}
+
 /// What became of the datagrams of a stream.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Fate {
@@ -40,6 +53,8 @@ pub struct Fate {
     pub most_overtaken: u64,
     /// Arrivals beyond the first of a datagram.
     pub duplicates: u64,
+    /// What became of ECN marks.
+    pub ecn: EcnFate,
 }
 
 impl Fate {
@@ -70,6 +85,12 @@ pub fn fate(passages: &[Passage]) -> Fate {
             }
         }
         before_lost = is_lost;
+        match passage.ecn {
+            Some(Ecn::Ce) => fate.ecn.congested += 1,
+            Some(Ecn::NotEct) => fate.ecn.cleared += 1,
+            Some(_) => fate.ecn.kept += 1,
+            None => {}
+        }
         fate.duplicates += u64::from(passage.copies.saturating_sub(1));
     }
     fate.begun = fate.bursts.len() as u64;

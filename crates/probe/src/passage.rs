@@ -1,5 +1,7 @@
 //! Passages of datagrams over the path, by one clock: one-way delays and round trips.
 
+use thalweg_units::Ecn;
+
 use crate::clock::Clock;
 use crate::trace::{Trace, Way};
 
@@ -14,6 +16,8 @@ pub struct Passage {
     pub late: i64,
     /// How often it arrived.
     pub copies: u8,
+    /// The ECN field on arrival of one that was sent with ECT(0).
+    pub ecn: Option<Ecn>,
 }
 
 impl Passage {
@@ -38,7 +42,8 @@ pub fn passages(trace: &Trace, clock: &Clock, way: Way) -> Vec<Passage> {
                 Way::Up => (client(datagram.sent), datagram.received.map(server)),
                 Way::Down => (server(datagram.sent), datagram.received.map(client)),
             };
-            Passage { sent, received, late: i64::from(datagram.late) * 1_000, copies: datagram.copies }
+            let ecn = received.filter(|_| datagram.marked).map(|_| datagram.ecn);
+            Passage { sent, received, late: i64::from(datagram.late) * 1_000, copies: datagram.copies, ecn }
         })
         .collect()
 }

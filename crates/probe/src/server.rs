@@ -18,7 +18,7 @@ use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 use crate::slot::next_slot;
 use crate::wire::{
     ANSWER, ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, Downward, FromClient, FromServer, MOST_ARRIVALS, MOST_REPORTS,
-    Refusal, Report, ServerKind, TICK, UP_SIZE, Upward, VERSION, fitting,
+    Refusal, Report, ServerKind, TICK, UP_SIZE, Upward, VERSION, ecn_of, fitting,
 };
 
 /// How long after the last datagram of its client a session ends.
@@ -419,8 +419,8 @@ impl Server {
         }
     }
 
-    /// Writes the next datagram that is due over what is in `out`, and returns whom it goes to.
-    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Peer> {
+    /// Writes the next datagram that is due over what is in `out`, and returns whom it goes to, and its ECN field.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<(Peer, Ecn)> {
         loop {
             let (due, to) = self.agenda.first().copied().filter(|(at, _)| *at <= now)?;
             let session = self.sessions.get_mut(&to)?;
@@ -432,6 +432,7 @@ impl Server {
             session.next = Some(next_slot(slot, now, session.interval));
             // One that has not been paid for is left out; its place in time stays empty.
             let is_paid = session.sent_bytes + DOWN_SIZE as u64 <= session.received_bytes;
+            let ecn = ecn_of(session.seq);
             let message = is_paid.then(|| {
                 let kind = ServerKind::Probe(session.downward(now, session.seq, now.saturating_since(slot)));
                 session.seq += 1;
@@ -445,7 +446,7 @@ impl Server {
                 message.encode(out);
                 self.counts.sent += 1;
                 self.counts.sent_bytes += out.len() as u64;
-                return Some(Peer { address: to, local });
+                return Some((Peer { address: to, local }, ecn));
             }
         }
     }

@@ -219,13 +219,16 @@ impl WaySummary {
             }
         }
         course(&mut self.course, passages.iter().map(|passage| (passage.sent, passage.delay())));
-        let Fate { sent, lost, bursts, begun, reordered, most_overtaken, duplicates } = fate;
+        let Fate { sent, lost, bursts, begun, reordered, most_overtaken, duplicates, ecn } = fate;
         self.fate.sent += sent;
         self.fate.lost += lost;
         self.fate.begun += begun;
         self.fate.reordered += reordered;
         self.fate.most_overtaken = self.fate.most_overtaken.max(most_overtaken);
         self.fate.duplicates += duplicates;
+        self.fate.ecn.kept += ecn.kept;
+        self.fate.ecn.congested += ecn.congested;
+        self.fate.ecn.cleared += ecn.cleared;
         append::<Burst>(&mut self.fate.bursts, bursts, omitted);
         append(&mut self.queues, queues, omitted);
     }

@@ -48,15 +48,17 @@ pub struct Datagram {
     pub copies: u8,
     /// Its ECN field on arrival.
     pub ecn: Ecn,
+    /// Whether it was sent with ECT(0).
+    pub marked: bool,
     /// Whether it is known if it arrived.
     pub known: bool,
 }
 
 impl Datagram {
     /// One of which nothing is known but when it was sent.
-    pub(crate) fn sent_at(sent: u64, late: Duration) -> Self {
+    pub(crate) fn sent_at(sent: u64, late: Duration, ecn: Ecn) -> Self {
         let late = u32::try_from(late.as_micros()).unwrap_or(u32::MAX);
-        Datagram { sent, received: None, late, copies: 0, ecn: Ecn::NotEct, known: false }
+        Datagram { sent, received: None, late, copies: 0, ecn: Ecn::NotEct, marked: ecn != Ecn::NotEct, known: false }
     }
 
     pub(crate) fn arrive(&mut self, at: u64, ecn: Ecn) {

@@ -19,6 +19,8 @@
 //! server's clock (8), and for each arrival the sequence number from there on (14 bits, two's complement) with the
 //! ECN field (2 bits), and the time from there on in units of [`TICK`] (4).
 //!
+//! Every sixteenth datagram of a stream, from the first on, is sent with ECT(0) (RFC 3168), the others without.
+//!
 //! Every datagram of a client has the same size, and so has every datagram of a server's stream: the time that a
 //! datagram takes on a link must not depend on what it says. Those of the server are shorter than those of the client,
 //! so that a server that sends no more bytes than it receives may go on sending through a pause of the client's stream.
@@ -43,6 +45,11 @@ pub const MOST_REPORTS: usize = (DOWN_SIZE - HEAD - 20 - 17) / 6;
 pub const ANSWER: u32 = u32::MAX;
 /// Proof that a client receives at its address.
 pub type Cookie = [u8; 16];
+
+/// The ECN field that a datagram of a stream is sent with.
+pub const fn ecn_of(seq: u32) -> Ecn {
+    if seq.is_multiple_of(16) { Ecn::Ect0 } else { Ecn::NotEct }
+}
 
 const MAGIC: [u8; 3] = *b"TWP";
 const HEAD: usize = 16;

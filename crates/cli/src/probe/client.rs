@@ -122,7 +122,7 @@ impl ClientArgs {
         let clock = Clock::start();
         let cannot = format!("cannot measure with {server}");
         let mut socket = Socket::connect(server, clock).await.context(&cannot)?;
-        let config = ClientConfig { interval: self.every, length: Some(self.length) };
+        let config = ClientConfig { interval: self.every, length: Some(self.length), marks: Socket::MARKS };
         let [a, b, c, d, e, f, g, h, ..] = chance::secret()?;
         let mut client = Client::new(config, clock.now(), u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         let mut live = Live::new(self.quiet || self.json, self.length);
@@ -164,8 +164,8 @@ impl ClientArgs {
             if client.is_running() {
                 hops.ask(&client, self.every, server, clock);
             }
-            while client.poll_transmit(clock.now(), &mut out) {
-                noted(socket.send(&out), clock.now(), &mut client);
+            while let Some(ecn) = client.poll_transmit(clock.now(), &mut out) {
+                noted(socket.send(&out, ecn), clock.now(), &mut client);
             }
         }
         live.end();

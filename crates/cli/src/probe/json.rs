@@ -37,6 +37,7 @@ fn way(way: &WaySummary) -> Value {
         "reordered": fate.reordered,
         "most_overtaken": fate.most_overtaken,
         "duplicates": fate.duplicates,
+        "ecn": fate.ecn,
         "standing_queues": way.queues.iter().map(queue).collect::<Vec<_>>(),
         "sender_lateness": quantiles(&way.lateness),
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use thalweg_probe::{Server, ServerConfig};
-use thalweg_units::human_bytes;
+use thalweg_units::{Ecn, human_bytes};
 
 use super::chance::secret;
 use super::socket::{Clock, PORT, Socket};
@@ -68,15 +68,15 @@ impl ServerArgs {
             }
             // What cannot be sent is lost, as on a link.
             for (to, answer) in answers.drain(..) {
-                let _ = socket.send_to(to, &answer);
+                let _ = socket.send_to(to, &answer, Ecn::NotEct);
             }
-            while let Some(to) = server.poll_transmit(clock.now(), &mut out) {
-                let _ = socket.send_to(to, &out);
+            while let Some((to, ecn)) = server.poll_transmit(clock.now(), &mut out) {
+                let _ = socket.send_to(to, &out, ecn);
             }
         }
         let counts = server.counts();
         server.stop(|to, bytes| {
-            let _ = socket.send_to(to, bytes);
+            let _ = socket.send_to(to, bytes, Ecn::NotEct);
         });
         if self.json {
             output::json(&json!({"event": "ended", "counts": counts}));

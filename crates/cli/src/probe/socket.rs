@@ -4,7 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use thalweg_probe::Peer;
 use thalweg_units::{Duration, Ecn, Instant};
 use tokio::io::Interest;
@@ -133,11 +133,17 @@ impl Socket {
         }
     }
 
+    /// Whether it can send marked datagrams to whom it is connected: other systems take no address there.
+    pub(super) const MARKS: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
     /// Sends to whom the socket is connected. What finds no room in the system is lost, as on a link.
     ///
     /// # Errors
     /// What the system says, which may concern a datagram before.
-    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &[u8], ecn: Ecn) -> io::Result<()> {
+        if Socket::MARKS && ecn != Ecn::NotEct {
+            return self.send_to(self.io.peer_addr()?.into(), bytes, ecn);
+        }
         // Past the runtime, which at first does not know that there is room.
         socket2::SockRef::from(&self.io).send(bytes).map(|_| ())
     }
@@ -146,9 +152,9 @@ impl Socket {
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub(super) fn send_to(&self, to: Peer, bytes: &[u8]) -> io::Result<()> {
-        let transmit =
-            Transmit { destination: to.address, ecn: None, contents: bytes, segment_size: None, src_ip: to.local };
+    pub(super) fn send_to(&self, to: Peer, bytes: &[u8], ecn: Ecn) -> io::Result<()> {
+        let ecn = EcnCodepoint::from_bits(ecn.bits());
+        let transmit = Transmit { destination: to.address, ecn, contents: bytes, segment_size: None, src_ip: to.local };
         self.state.try_send(UdpSockRef::from(&self.io), &transmit)
     }
 }
@@ -166,16 +172,18 @@ mod tests {
             // The first socket that asks for times switches them on, which the kernel does a little later.
             tokio::time::sleep(Duration::from_millis(200)).await;
             let before = clock.now();
-            client.send(b"one").unwrap();
-            client.send(b"two").unwrap();
+            client.send(b"one", Ecn::Ect0).unwrap();
+            client.send(b"two", Ecn::NotEct).unwrap();
             tokio::time::sleep(Duration::from_millis(30)).await;
             let mut seen = Vec::new();
             while seen.len() < 2 {
-                let note = |now, arrival: Arrival<'_>| seen.push((now, arrival.at, arrival.bytes.to_vec()));
+                let note =
+                    |now, arrival: Arrival<'_>| seen.push((now, arrival.at, arrival.ecn, arrival.bytes.to_vec()));
                 server.receive(note).await.unwrap();
             }
-            for ((now, at, bytes), expected) in seen.into_iter().zip([b"one", b"two"]) {
-                assert_eq!(bytes, expected);
+            for ((now, at, ecn, bytes), expected) in seen.into_iter().zip([(Ecn::Ect0, b"one"), (Ecn::NotEct, b"two")])
+            {
+                assert_eq!((ecn, &bytes[..]), (expected.0, &expected.1[..]));
                 // It waited for this program, and does not look so.
                 assert!(at + Duration::from_millis(5) > before && at + Duration::from_millis(20) < now);
             }

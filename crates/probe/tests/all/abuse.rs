@@ -47,7 +47,7 @@ fn sends(server: &mut Server, until: Instant) -> Vec<(SocketAddr, usize)> {
     let (mut sent, mut out) = (Vec::new(), Vec::new());
     while let Some(due) = server.poll_timeout().filter(|due| *due <= until) {
         while let Some(to) = server.poll_transmit(due, &mut out) {
-            sent.push((to.address, out.len()));
+            sent.push((to.0.address, out.len()));
         }
     }
     sent
@@ -158,14 +158,14 @@ fn too_dense_a_stream_and_another_version_are_refused() {
 }
 
 fn client() -> Client {
-    Client::new(ClientConfig { interval: 20 * MS, length: None }, at(0), 1)
+    Client::new(ClientConfig { interval: 20 * MS, length: None, marks: false }, at(0), 1)
 }
 
 #[test]
 fn without_a_server_a_client_says_so() {
     let (mut lonely, mut out, mut hellos) = (client(), Vec::new(), 0);
     while let Some(due) = lonely.poll_timeout() {
-        hellos += u32::from(lonely.poll_transmit(due, &mut out));
+        hellos += u32::from(lonely.poll_transmit(due, &mut out).is_some());
     }
     assert_eq!((lonely.error(), hellos), (Some(ClientError::NoAnswer), 20));
     let mut closed = client();
@@ -176,7 +176,7 @@ fn without_a_server_a_client_says_so() {
 #[test]
 fn a_client_believes_only_who_knows_its_nonce() {
     let (mut client, mut out) = (client(), Vec::new());
-    assert!(client.poll_transmit(at(0), &mut out));
+    assert!(client.poll_transmit(at(0), &mut out).is_some());
     let hello = FromClient::decode(&out).unwrap();
     let mut tell = |client: &mut Client, nonce, kind| {
         FromServer { nonce, kind }.encode(&mut out);

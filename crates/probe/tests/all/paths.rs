@@ -1,6 +1,6 @@
 //! Faults of a path and of its ends, one at a time.
 
-use thalweg_probe::{BreakCause, End, Findings, Way};
+use thalweg_probe::{BreakCause, End, Findings, Summary, Vantage, Way, answer};
 use thalweg_units::Duration;
 
 use crate::judge::{judge, path};
@@ -127,6 +127,18 @@ fn loss_reordering_and_duplicates_are_counted() {
     assert!(up.bursts.len() as u64 <= up.lost && up.gilbert().unwrap().begins < 0.03);
     assert!(down.lost <= 1 && (60..125).contains(&down.duplicates) && down.reordered > 100, "{down:?}");
     assert!(findings.events.is_empty(), "{:?}", findings.events);
+}
+
+#[test]
+fn marks_are_followed_each_way() {
+    let bleaching = BROADBAND.replace("rate = \"50 Mbps\"", "ecn = \"bleach\", rate = \"50 Mbps\"");
+    let (trace, _, _) = minute(&bleaching).run();
+    let summary = Summary::of(Findings::of(&trace).unwrap());
+    let (up, down) = (summary.up.fate.ecn, summary.down.fate.ecn);
+    assert!((180..190).contains(&up.kept) && up.cleared == 0 && up.congested == 0, "{up:?}");
+    assert!(down.kept == 0 && (180..190).contains(&down.cleared), "{down:?}");
+    let line = "ECN: marks survive up, marks are taken away down";
+    assert!(answer(&summary, &Vantage::default()).evidence.iter().any(|each| each == line));
 }
 
 #[test]

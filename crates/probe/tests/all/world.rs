@@ -96,7 +96,7 @@ impl World {
         let start = Instant::ZERO;
         let mut pipe: Pipe<Vec<u8>> =
             Pipe::chain(&self.hops, start, &streams, self.length + Duration::from_secs(60)).unwrap();
-        let config = ClientConfig { interval: self.interval, length: Some(self.length) };
+        let config = ClientConfig { interval: self.interval, length: Some(self.length), marks: true };
         let mut client = Client::new(config, self.client_clock.at(start), self.seed);
         let new_server = |at: Instant| {
             let secret = streams.bytes(&format!("secret {}", at.as_nanos()));
@@ -128,7 +128,7 @@ impl World {
                         let seen = Stop::delay(&self.server_stops, at);
                         let (seen, at) = (self.server_clock.at(seen), self.server_clock.at(at));
                         if server.receive(seen, at, address.into(), ecn, &payload, &mut out) {
-                            send(&mut pipe, now, false, &out);
+                            send(&mut pipe, now, false, Ecn::NotEct, &out);
                         }
                     }
                     1 => {
@@ -141,19 +141,19 @@ impl World {
             if client_due.is_some_and(|at| at <= now) {
                 // As the system has it: a program wakes a little late.
                 let _ = dice.bits();
-                while client.poll_transmit(self.client_clock.at(now), &mut out) {
-                    send(&mut pipe, now, true, &out);
+                while let Some(ecn) = client.poll_transmit(self.client_clock.at(now), &mut out) {
+                    send(&mut pipe, now, true, ecn, &out);
                 }
             }
             if server_due.is_some_and(|at| at <= now) {
-                while server.poll_transmit(self.server_clock.at(now), &mut out).is_some() {
-                    send(&mut pipe, now, false, &out);
+                while let Some((_, ecn)) = server.poll_transmit(self.server_clock.at(now), &mut out) {
+                    send(&mut pipe, now, false, ecn, &out);
                 }
             }
             if cross_due.is_some_and(|at| at <= now) {
                 let (_, up) = cross.next().unwrap();
                 let way = if *up { Pipe::<Vec<u8>>::UP } else { Pipe::<Vec<u8>>::DOWN };
-                pipe.send(now, way, packet(now, 2, 1500, Vec::new()), &mut Vec::new());
+                pipe.send(now, way, packet(now, 2, 1500, Ecn::NotEct, Vec::new()), &mut Vec::new());
             }
             cut((&mut client, self.client_clock.at(now)));
             if restart_due.is_some_and(|at| at <= now) {
@@ -166,13 +166,13 @@ impl World {
     }
 }
 
-fn packet(now: Instant, flow: u32, size: usize, payload: Vec<u8>) -> Packet<Vec<u8>> {
-    Packet { payload, size: size as u32, flow, connection: 0, ecn: Ecn::NotEct, sent: now, tail: false }
+fn packet(now: Instant, flow: u32, size: usize, ecn: Ecn, payload: Vec<u8>) -> Packet<Vec<u8>> {
+    Packet { payload, size: size as u32, flow, connection: 0, ecn, sent: now, tail: false }
 }
 
-fn send(pipe: &mut Pipe<Vec<u8>>, now: Instant, up: bool, bytes: &[u8]) {
+fn send(pipe: &mut Pipe<Vec<u8>>, now: Instant, up: bool, ecn: Ecn, bytes: &[u8]) {
     let (way, flow) = if up { (Pipe::<Vec<u8>>::UP, 0) } else { (Pipe::<Vec<u8>>::DOWN, 1) };
-    pipe.send(now, way, packet(now, flow, bytes.len() + HEADERS, bytes.to_vec()), &mut Vec::new());
+    pipe.send(now, way, packet(now, flow, bytes.len() + HEADERS, ecn, bytes.to_vec()), &mut Vec::new());
 }
 
 /// The server's clock less the client's at this time of the client's clock, in nanoseconds.
