@@ -21,6 +21,11 @@ const LINGER: Duration = Duration::from_secs(3);
 /// The most datagrams by which the server's stream can jump ahead: more than it sends in a minute at the least
 /// interval.
 const MOST_SKIPPED: usize = 1 << 16;
+/// By how much the server's clock may differ from what it showed first, less the time since, in nanoseconds: more than
+/// any clock drifts in a day, and few enough that no sum overflows.
+const MOST_DRIFT: i128 = 3_600_000_000_000;
+/// The most by which the two clocks may differ, in nanoseconds: 73 years.
+const MOST_OFFSET: i128 = 1 << 61;
 /// Most arrivals after a gap that are remembered until the gap is filled.
 const MOST_AHEAD: usize = 4096;
 
@@ -84,6 +89,8 @@ enum State {
 /// What is known of the current session of the server's stream and reports.
 #[derive(Clone, Debug, Default)]
 struct Session {
+    /// What is added to times of the server: in another session its clock may be another.
+    shift: Option<i128>,
     /// Position of the session's first datagram of the server among those of all sessions.
     base: usize,
     /// Arrivals at the server that are known without a gap.
@@ -110,6 +117,8 @@ pub struct Client {
     session: Session,
     trace: Trace,
     breaks: Vec<Break>,
+    /// The server's clock less the client's, as the first datagram of the first session showed it.
+    offset: Option<i128>,
     /// When the stream ends.
     end: Option<Instant>,
     /// When the last datagram of the server came, and the last news of an arrival there.
@@ -143,6 +152,7 @@ impl Client {
             session,
             trace,
             breaks,
+            offset: None,
             end: None,
             heard: now,
             learned: now,
@@ -320,6 +330,7 @@ impl Client {
             (State::Running { .. }, ServerKind::Bye) => self.look_again(now, BreakCause::Stopped),
             (State::Finishing { .. }, ServerKind::Bye | ServerKind::Refused(_)) => self.state = State::Done,
             (State::Running { .. } | State::Finishing { .. }, ServerKind::Probe(downward)) => {
+                let Some(downward) = self.on_one_clock(arrived, downward) else { return };
                 self.heard = now;
                 self.down(arrived, ecn, &downward);
                 let known = self.session.come;
@@ -360,6 +371,25 @@ impl Client {
         self.end = self.end.or_else(|| self.config.length.map(|length| now + length));
         (self.heard, self.learned) = (now, now);
         self.state = State::Running { cookie, next: now };
+    }
+
+    /// Brings the times of a datagram to the clock that the server had in the first session. `None` if they are none
+    /// that a clock can show.
+    fn on_one_clock(&mut self, arrived: Instant, mut downward: Downward) -> Option<Downward> {
+        let here = i128::from(arrived.as_nanos());
+        let shown = i128::from(downward.sent) - here;
+        let offset = *self.offset.get_or_insert(shown);
+        let shift = *self.session.shift.get_or_insert(offset - shown);
+        let shifted = |at: u64| -> Option<u64> {
+            let at = i128::from(at) + shift;
+            let is_plausible = (at - offset - here).abs() <= MOST_DRIFT && offset.abs() <= MOST_OFFSET;
+            u64::try_from(at).ok().filter(|_| is_plausible)
+        };
+        downward.sent = shifted(downward.sent)?;
+        for report in &mut downward.reports {
+            report.at = shifted(report.at)?;
+        }
+        Some(downward)
     }
 
     /// Notes the arrival of a datagram of the server's stream.

@@ -214,3 +214,64 @@ fn a_server_that_lies_costs_no_memory() {
     }
     assert!(client.trace().down.is_empty() && client.trace().up.is_empty());
 }
+
+mod hostile {
+    use proptest::prelude::*;
+    use thalweg_probe::wire::{Downward, Report};
+    use thalweg_probe::{Findings, Replay, Summary, Vantage, Way, answer, scenario};
+
+    use super::*;
+
+    /// Times that a clock may show, or that none does.
+    fn time() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            any::<u64>(),
+            0..1_000_000_000u64,
+            (0..5_000_000_000u64).prop_map(|ns| (1 << 40) + ns),
+            Just(u64::MAX)
+        ]
+    }
+
+    fn downward() -> impl Strategy<Value = Downward> {
+        let seq = || prop_oneof![0..200u32, any::<u32>()];
+        let report = (seq(), time(), 0..4u8).prop_map(|(seq, at, ecn)| Report { seq, at, ecn: Ecn::from_bits(ecn) });
+        let reports = prop::collection::vec(report, 0..4);
+        (seq(), time(), any::<u32>(), seq(), seq(), reports).prop_map(|(seq, sent, late, arrivals, first, reports)| {
+            let late = Duration::from_micros(late.into());
+            Downward { seq, sent, late, arrivals, first, reports }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_server_says_is_analyzed(told in prop::collection::vec((downward(), 0..60u32, 0..10u8), 1..60)) {
+            let config = ClientConfig { interval: 20 * MS, length: Some(3_000 * MS), marks: true };
+            let (mut client, mut out, mut now) = (Client::new(config, at(0), 5), Vec::new(), at(0));
+            let mut nonce = 0;
+            for (downward, wait, kind) in told {
+                now += MS * wait;
+                while client.poll_transmit(now, &mut out).is_some() {
+                    nonce = FromClient::decode(&out).unwrap().nonce;
+                }
+                let kind = match kind {
+                    0 => ServerKind::Bye,
+                    1 | 2 => ServerKind::Cookie([7; 16]),
+                    _ => ServerKind::Probe(downward),
+                };
+                FromServer { nonce, kind }.encode(&mut out);
+                client.receive(now, now, Ecn::Ce, &out);
+                if !client.is_running() {
+                    FromServer { nonce, kind: ServerKind::Cookie([7; 16]) }.encode(&mut out);
+                    client.receive(now, now, Ecn::Ce, &out);
+                }
+            }
+            if let Some(findings) = Findings::of(client.trace()) {
+                let mut replay = Replay::default();
+                replay.add(&findings);
+                let summary = Summary::of(findings);
+                let _ = (answer(&summary, &Vantage::default()), scenario(&summary, ["a.csv", "b.csv"]));
+                let _ = replay.text(Way::Up);
+            }
+        }
+    }
+}

@@ -98,21 +98,20 @@ impl World {
             Pipe::chain(&self.hops, start, &streams, self.length + Duration::from_secs(60)).unwrap();
         let config = ClientConfig { interval: self.interval, length: Some(self.length), marks: true };
         let mut client = Client::new(config, self.client_clock.at(start), self.seed);
-        let new_server = |at: Instant| {
+        let new_server = |at: Instant, clock: HostClock| {
             let secret = streams.bytes(&format!("secret {}", at.as_nanos()));
-            Server::new(ServerConfig::default(), self.server_clock.at(at), &secret)
+            Server::new(ServerConfig::default(), clock.at(at), &secret)
         };
-        let mut server = new_server(start);
+        let mut server = new_server(start, self.server_clock);
         let address: SocketAddr = "192.0.2.1:5000".parse().unwrap();
         let (mut delivered, mut out) = (Vec::new(), Vec::new());
         let mut cross = self.cross.iter().peekable();
-        let mut restart = self.restart;
+        let (mut restart, mut server_clock) = (self.restart, self.server_clock);
         let mut dice = streams.dice("hosts");
         while !client.is_done() {
             let client_due =
                 client.poll_timeout().map(|at| Stop::delay(&self.client_stops, self.client_clock.when(at)));
-            let server_due =
-                server.poll_timeout().map(|at| Stop::delay(&self.server_stops, self.server_clock.when(at)));
+            let server_due = server.poll_timeout().map(|at| Stop::delay(&self.server_stops, server_clock.when(at)));
             let cross_due = cross.peek().map(|(at, _)| start + *at);
             let restart_due = restart.map(|at| start + at);
             let dues = [client_due, server_due, cross_due, restart_due, pipe.next_event()];
@@ -126,7 +125,7 @@ impl World {
                     0 => {
                         // The kernel knows when a datagram came; the program sees it when it runs.
                         let seen = Stop::delay(&self.server_stops, at);
-                        let (seen, at) = (self.server_clock.at(seen), self.server_clock.at(at));
+                        let (seen, at) = (server_clock.at(seen), server_clock.at(at));
                         if server.receive(seen, at, address.into(), ecn, &payload, &mut out) {
                             send(&mut pipe, now, false, Ecn::NotEct, &out);
                         }
@@ -146,7 +145,7 @@ impl World {
                 }
             }
             if server_due.is_some_and(|at| at <= now) {
-                while let Some((_, ecn)) = server.poll_transmit(self.server_clock.at(now), &mut out) {
+                while let Some((_, ecn)) = server.poll_transmit(server_clock.at(now), &mut out) {
                     send(&mut pipe, now, false, ecn, &out);
                 }
             }
@@ -157,7 +156,9 @@ impl World {
             }
             cut((&mut client, self.client_clock.at(now)));
             if restart_due.is_some_and(|at| at <= now) {
-                (server, restart) = (new_server(now), None);
+                // Its clock begins anew.
+                server_clock.origin = 123_456_789;
+                (server, restart) = (new_server(now, server_clock), None);
             }
         }
         assert_eq!(client.error(), None);
