@@ -301,7 +301,7 @@ fn the_first_hop_is_told_from_what_lies_beyond() {
         let fixed = ["emulate", "--preset", "suspended", "--quiet", "--server", &server, "--"];
         run(&[&fixed[..], command].concat())
     };
-    let tried = emulate("-c 'sleep 5'", &["sh", &able, "10.11.0.1", "10.12.0.1", "10.20.0.1"]);
+    let tried = emulate("-c 'sleep 30'", &["sh", &able, "10.11.0.1", "10.12.0.1", "10.20.0.1"]);
     if !tried.status.success() {
         let name = "the_first_hop_is_told_from_what_lies_beyond";
         let _ = write!(std::io::stderr(), "\nskipped: {name}: {}\n", text(&tried.stderr));
