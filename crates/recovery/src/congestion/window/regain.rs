@@ -9,12 +9,12 @@
 //! a loss, not a mark, is congestion if
 //!   losses of late follow the own flight (`evidence`), or
 //!   packets of late waited long (`waits`) in a queue too short to show in a sample, or
-//!   of the latest packets more than 2 % were lost; a fifth, if losses of late do not follow the flight and nothing waits
+//!   of the latest packets more than 2 % were lost; a fifth, if losses do not follow the flight and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
 //!
 //! congestion, or with a queue   CUBIC's reduction
-//! by chance                     to 31/32; once eight such have brought no verdict, CUBIC's reduction until there is one
+//! by chance                     to 31/32; after eight such without a verdict, CUBIC's reduction until there is one
 //!
 //! after one, while the queue is empty:
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
@@ -31,8 +31,8 @@
 //! ```
 //!
 //! CUBIC takes K, seconds, to come back to a window, so that one loss per some round trips holds it far below what the
-//! path carries. A loss while the queue is empty says little about the path. It is answered all the same, and as long as
-//! there is no queue nobody waits for what is sent more.
+//! path carries. A loss while the queue is empty says little about the path. It is answered all the same, and as long
+//! as there is no queue nobody waits for what is sent more.
 //!
 //! Room is the other thing that CUBIC is slow to find: a path that has become faster. When congestion reduced the
 //! window, `carried` of it were on the way and the rest was in the queue. If that and three eighths are on the way now
@@ -54,16 +54,16 @@
 //! - **It sees a queue of a few milliseconds.** One sample does not tell it from jitter, but many do: where flows keep
 //!   such a queue full, packets wait as long as any ever does, and where packets are lost by chance most do not wait.
 //!   No flow has to see an effect of its own for that: thirty flows in a queue of 1 ms go on as CUBIC does.
-//! - **It tests itself.** A policer has no queue at all. A reduction to 0.7 tells: losses of congestion vanish after it.
-//!   What has been shown fades with every reduction, small ones show nothing, and so a full one comes again when the
-//!   evidence has faded.
+//! - **It tests itself.** A policer has no queue at all. A reduction to 0.7 tells: losses of congestion vanish after
+//!   it. What has been shown fades with every reduction, small ones show nothing, and so a full one comes again when
+//!   the evidence has faded.
 //! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
 //!   has it. More than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path
 //!   carries.
 //!
-//! What it cannot know: flows that share a queue below the noise of their hosts, half a millisecond, and are too many to
-//! see an effect of their own take from others there. A receiver that reports no times is judged by round-trip samples,
-//! with what it adds to them.
+//! What it cannot know: flows that share a queue below the noise of their hosts, half a millisecond, and are too many
+//! to see an effect of their own take from others there. A receiver that reports no times is judged by round-trip
+//! samples, with what it adds to them.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|

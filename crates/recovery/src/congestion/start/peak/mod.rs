@@ -4,8 +4,8 @@
 //! first flight    an initial window for every 100 ms of the round trip, in trains
 //! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
-//! exit            the rate is confirmed, no flight was delivered an eighth faster, and it has not risen for a round trip
-//!                 with the window at what it fills
+//! exit            the rate is confirmed, no flight was delivered an eighth faster, and it has not risen for a round
+//!                 trip with the window at what it fills
 //!                 or by delay: as HyStart++ does
 //!                 (neither where the round trip varies by more than twice the smallest)
 //!                 on a long path, by the smallest delay of a round trip
