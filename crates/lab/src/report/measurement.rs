@@ -24,6 +24,14 @@ pub struct DelayCourse {
     pub quantiles: Vec<f64>,
 }
 
+impl DelayCourse {
+    /// Delays, and the share of all that do not exceed each.
+    fn shares(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let steps = self.quantiles.len().saturating_sub(1).max(1) as f64;
+        self.quantiles.iter().enumerate().map(move |(at, delay)| (*delay, at as f64 / steps))
+    }
+}
+
 /// When datagrams were sent, and how long each took, in seconds; not a number for one that was lost.
 pub type Delays = Vec<(f64, f64)>;
 
@@ -180,9 +188,8 @@ fn magnified(at: usize, part: &Magnified) -> Option<Picture> {
 
 fn distribution(measurement: &Measurement) -> Option<Picture> {
     let curve = |(color, course): (usize, &DelayCourse)| {
-        let steps = course.quantiles.len().saturating_sub(1).max(1) as f64;
-        let shares = course.quantiles.iter().enumerate().map(|(at, delay)| (*delay, at as f64 / steps, None));
-        Curve { color, points: shares.collect(), titles: Vec::new(), is_marked: false, is_dashed: false }
+        let points = course.shares().map(|(delay, share)| (delay, share, None)).collect();
+        Curve { color, points, titles: Vec::new(), is_marked: false, is_dashed: false }
     };
     let courses = || measurement.courses.iter().enumerate();
     let lines = Lines {
@@ -196,11 +203,7 @@ fn distribution(measurement: &Measurement) -> Option<Picture> {
     };
     let mut csv = "what,share,delay\n".to_owned();
     for (_, course) in courses() {
-        let steps = course.quantiles.len().saturating_sub(1).max(1) as f64;
-        let name = &course.name;
-        csv.extend(
-            course.quantiles.iter().enumerate().map(|(at, delay)| format!("{name},{},{delay}\n", at as f64 / steps)),
-        );
+        csv.extend(course.shares().map(|(delay, share)| format!("{},{share},{delay}\n", course.name)));
     }
     Some(Picture {
         name: "distribution".to_owned(),

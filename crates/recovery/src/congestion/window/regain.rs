@@ -232,16 +232,17 @@ impl Regain {
         if signal != Signal::Loss || !self.has_started || self.lowest[0] == Duration::MAX {
             return Cause::Congestion;
         }
+        let is_busy = self.waits.is_busy();
         let most = match self.evidence.latest() {
             Some(Verdict::Dependent) => return Cause::Congestion,
-            Some(Verdict::Independent) if !self.waits.is_busy() => INDEPENDENT_DIVISOR,
+            Some(Verdict::Independent) if !is_busy => INDEPENDENT_DIVISOR,
             _ => LOSS_DIVISOR,
         };
         // What is busy without a wait that would show in a sample is a queue of few packets, or jitter.
-        let is_short = self.waits.is_busy() && self.waits.longest() < 2 * allowance(view.min_rtt);
+        let is_short = is_busy && self.waits.longest() < 2 * allowance(view.min_rtt);
         if is_short || !self.loses_at_most_one_in(most) {
             Cause::Congestion
-        } else if self.waits.is_busy() || !self.was_empty(view) {
+        } else if is_busy || !self.was_empty(view) {
             Cause::Queue
         } else {
             Cause::Chance

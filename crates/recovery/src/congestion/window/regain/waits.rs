@@ -25,7 +25,7 @@
 //! | samples | 48 | fewer take a queue that others fill half of the time for empty; more make it seldom empty under jitter |
 //! | memory | 1/64 per round trip, at either end | longer takes one packet that a host held up for the length of a queue |
 
-use thalweg_units::Duration;
+use thalweg_units::{Duration, DurationExt};
 
 use crate::congestion::AckEvent;
 
@@ -51,11 +51,6 @@ pub(super) struct Waits {
     short: u32,
 }
 
-/// What a delay is calculated in: times of two clocks, whose difference may be of either sign.
-fn nanos(duration: Duration) -> i128 {
-    i128::from(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
 impl Waits {
     pub(super) fn new() -> Waits {
         Waits { range: None, latest_sent: 0, is_told: false, short: SAMPLES }
@@ -70,12 +65,12 @@ impl Waits {
             let sent = arrival.sent.as_nanos();
             if sent > self.latest_sent {
                 self.latest_sent = sent;
-                self.sample(nanos(arrival.received) - i128::from(sent));
+                self.sample(i128::from(arrival.received.nanos()) - i128::from(sent));
             }
             self.is_told = true;
         }
         if event.has_rtt_sample && !self.is_told {
-            self.sample(nanos(event.rtt.adjusted));
+            self.sample(event.rtt.adjusted.nanos().into());
         }
     }
 
