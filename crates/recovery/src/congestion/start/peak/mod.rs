@@ -183,12 +183,6 @@ pub(crate) struct Peak {
     is_over: bool,
 }
 
-/// Whether the round trip varies by more than twice the smallest. What a rate fills in the smallest says little then:
-/// a channel that lets packets go in bunches is idle between them unless more is on the way.
-fn is_jittery(event: &AckEvent<'_>) -> bool {
-    event.rtt.variation > event.rtt.min.saturating_mul(2)
-}
-
 impl Peak {
     pub(super) fn new(context: &PathContext, settings: Settings) -> Peak {
         Peak {
@@ -208,6 +202,13 @@ impl Peak {
             delivered: None,
             is_over: false,
         }
+    }
+
+    /// Whether the round trip varies by more than twice the smallest, or packets of trains came a quarter of that
+    /// apart. What a rate fills in the smallest says little then: a channel that lets packets go in bunches is idle
+    /// between them unless more is on the way.
+    fn is_jittery(&self, event: &AckEvent<'_>) -> bool {
+        event.rtt.variation > event.rtt.min.saturating_mul(2) || self.trains.jitter() > event.rtt.min / 4
     }
 
     /// The highest rate that was measured.
@@ -255,7 +256,7 @@ impl Peak {
             self.is_scaled = true;
             window = window.max(self.first_window(event));
         }
-        if let Some(rate) = self.confirmed().filter(|_| !is_jittery(event)) {
+        if let Some(rate) = self.confirmed().filter(|_| !self.is_jittery(event)) {
             // Half as much again as it fills: more would only be a queue.
             let full = Peak::fills(rate, event);
             window = window.min(view.window.max(full + full / 2));
@@ -272,7 +273,7 @@ impl Peak {
 
     /// Whether the window has been at what the confirmed rate fills for a round trip in which the rate did not rise.
     fn is_found(&mut self, view: View, event: &AckEvent<'_>) -> bool {
-        let Some(rate) = self.confirmed().filter(|rate| !is_jittery(event) && view.window >= Peak::fills(*rate, event))
+        let Some(rate) = self.confirmed().filter(|rate| !self.is_jittery(event) && view.window >= Peak::fills(*rate, event))
         else {
             self.full = None;
             return false;
@@ -315,7 +316,7 @@ impl Peak {
             (None, None) => doubled,
         };
         let first = FIRST_TRAIN * view.datagram;
-        let train = if self.is_measuring(event) { (4 * self.trains.measured()).min(window / 2).max(first) } else { 0 };
+        let train = if self.is_measuring(event) && !self.is_jittery(event) { (4 * self.trains.measured()).min(window / 2).max(first) } else { 0 };
         Proposal { rate: Some(rate), burst: train, hold_until_credit: train, ..Proposal::window(window) }
     }
 
@@ -388,7 +389,7 @@ impl Start for Peak {
             false => self.hystart.on_ack(view, event),
         };
         // Jitter is no reason to end, only to go on slowly, as HyStart++ does meanwhile.
-        if by_delay.exit.is_some() && (self.is_long(event) || !is_jittery(event)) {
+        if by_delay.exit.is_some() && (self.is_long(event) || !self.is_jittery(event)) {
             return Proposal { exit: by_delay.exit, ..Proposal::window(view.window) };
         }
         let window = self.open(by_delay.window, view, event);
