@@ -413,7 +413,7 @@ impl Start for Peak {
         if self.is_over || self.search.is_some() || !self.settings.is_bound {
             return None;
         }
-        let is_overrun = self.is_measuring(event);
+        let is_overrun = self.is_measuring(event) && self.peak().is_some();
         if !is_overrun && self.sure(event).is_none() {
             return None;
         }
