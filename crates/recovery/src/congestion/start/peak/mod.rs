@@ -273,7 +273,8 @@ impl Peak {
 
     /// Whether the window has been at what the confirmed rate fills for a round trip in which the rate did not rise.
     fn is_found(&mut self, view: View, event: &AckEvent<'_>) -> bool {
-        let Some(rate) = self.confirmed().filter(|rate| !self.is_jittery(event) && view.window >= Peak::fills(*rate, event))
+        let Some(rate) =
+            self.confirmed().filter(|rate| !self.is_jittery(event) && view.window >= Peak::fills(*rate, event))
         else {
             self.full = None;
             return false;
@@ -316,7 +317,11 @@ impl Peak {
             (None, None) => doubled,
         };
         let first = FIRST_TRAIN * view.datagram;
-        let train = if self.is_measuring(event) && !self.is_jittery(event) { (4 * self.trains.measured()).min(window / 2).max(first) } else { 0 };
+        let train = if self.is_measuring(event) && !self.is_jittery(event) {
+            (4 * self.trains.measured()).min(window / 2).max(first)
+        } else {
+            0
+        };
         Proposal { rate: Some(rate), burst: train, hold_until_credit: train, ..Proposal::window(window) }
     }
 
