@@ -134,6 +134,11 @@ impl Connection {
                 let reason = "frame of an extension that was not negotiated: min_ack_delay";
                 return Err(TransportError::frame_encoding(reason));
             }
+            // To who has not sent initial_max_path_id, or not got it, these are frames of an unknown type too.
+            Frame::PathAck { .. } | Frame::Path(_) => {
+                let reason = "frame of an extension that was not negotiated: initial_max_path_id";
+                return Err(TransportError::frame_encoding(reason));
+            }
             Frame::AckFrequency(request) => {
                 self.spaces[space].acks.on_ack_frequency(&request)?;
             }

@@ -67,6 +67,7 @@ pub(crate) fn parameter_values(params: &TransportParameters) -> ParameterValues 
         min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
         max_receive_timestamps_per_ack: (params.max_receive_timestamps_per_ack > 0)
             .then_some(params.max_receive_timestamps_per_ack),
+        initial_max_path_id: params.initial_max_path_id.map(u64::from),
     }
 }
 
