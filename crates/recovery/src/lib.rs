@@ -111,8 +111,8 @@ pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies};
 pub use segment::{Judgement, SegmentOutcome, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
-    AckFrame, AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId, ReceiveTime,
-    Sent, SpaceId, Timeout,
+    AckFrame, AckOfUnsent, Acked, Budget, DataSpace, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId,
+    ReceiveTime, Sent, SpaceId, Timeout,
 };
 
 use paths::Paths;
@@ -134,8 +134,11 @@ struct Timer {
     space: SpaceId,
 }
 
-/// Loss recovery and congestion control of one connection: three packet number spaces over one or more paths, and one
-/// timer.
+/// Loss recovery and congestion control of one connection: packet number spaces over one or more paths, and one timer.
+///
+/// A connection that uses one path at a time has three spaces, and a time for loss in any of them hides the probe timer
+/// (RFC 9002 appendix A.8). Where several paths are in use, each has a [space](SpaceId::Data), a probe timer and a
+/// backoff of its own; the one timer is the first of those.
 ///
 /// Time must not run backwards from one call to the next; if it does, nothing breaks, but spans come out as zero.
 #[derive(Debug)]
@@ -158,9 +161,6 @@ pub struct Recovery<T> {
     deadlocked_since: Option<Instant>,
     /// How many ack-eliciting packets bring an acknowledgment at once.
     packets_per_ack: u64,
-    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data:
-    /// so long it holds acknowledgments back although several packets have arrived.
-    longest_hold: Duration,
     timer: Option<Timer>,
     /// The latest time seen.
     now: Instant,
@@ -182,7 +182,6 @@ impl<T: Clone> Recovery<T> {
             is_idle_timeout_agreed: false,
             deadlocked_since: None,
             packets_per_ack: PACKETS_PER_ACK,
-            longest_hold: Duration::ZERO,
             timer: None,
             now: Instant::ZERO,
             trace: Trace::new(config.trace),
@@ -213,13 +212,19 @@ impl<T: Clone> Recovery<T> {
 
     /// Makes a path the one whose round-trip time the probe timer uses.
     pub fn set_active_path(&mut self, path: PathId) {
-        if path != self.paths.active()
+        self.set_space_path(DataSpace::FIRST, path);
+    }
+
+    /// Makes a path the one that the packets of a space take from now on: the probe timer of the space uses its
+    /// round-trip time, and counts its expiries.
+    pub fn set_space_path(&mut self, space: DataSpace, path: PathId) {
+        if path != self.paths.of_space(SpaceId::Data(space))
             && let Some(path) = self.paths.get_mut(path)
         {
             // What it was silent for before says nothing about what is sent on it from now on.
             path.on_heard();
         }
-        self.paths.set_active(path);
+        self.paths.set_of_space(space, path);
         self.set_timer(self.now);
     }
 
@@ -268,6 +273,18 @@ impl<T: Clone> Recovery<T> {
         self.see(now);
         if limited != self.amplification_limited {
             self.amplification_limited = limited;
+            self.set_timer(now);
+        }
+    }
+
+    /// The same for a path other than the one on which the connection began: while it is limited, the space whose
+    /// packets take it has no probe timer.
+    pub fn set_path_amplification_limited(&mut self, now: Instant, path: PathId, limited: bool) {
+        self.see(now);
+        if let Some(path) = self.paths.get_mut(path)
+            && path.is_amplification_limited != limited
+        {
+            path.is_amplification_limited = limited;
             self.set_timer(now);
         }
     }
@@ -324,7 +341,8 @@ impl<T: Clone> Recovery<T> {
             path.set_application_limited(now, !app_has_more, &mut self.trace);
         }
         // A time for loss stays the first, whatever is sent.
-        if is_moved && !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime) {
+        if is_moved && (self.spaces.has_further() || !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime))
+        {
             self.set_timer(now);
         }
     }
@@ -355,8 +373,7 @@ impl<T: Clone> Recovery<T> {
         };
         self.take_rtt_sample(now, arrived, space, newly, ack_delay, out);
         if space.is_data() && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
-            // Fades by an eighth per sample: a peer that was busy once does not slow the timer down for ever.
-            self.longest_hold = (self.longest_hold - self.longest_hold / 8).max(ack_delay);
+            self.spaces.entry(space).on_hold(ack_delay);
         }
         self.deadlocked_since = None;
         self.take_ecn_counts(space, newly, ecn);
@@ -463,7 +480,7 @@ impl<T: Clone> Recovery<T> {
                 Timeout::Lost
             }
             TimerKind::Probe => {
-                let active = self.paths.active();
+                let active = self.paths.of_space(timer.space);
                 let has_eliciting = self.spaces.get(timer.space).is_some_and(Space::has_eliciting);
                 let (policy, agreed) = (self.config.policies.probe, self.is_idle_timeout_agreed);
                 let path = self.paths.get_mut(active);
@@ -484,20 +501,27 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Probe timeouts in a row on the active path. Its Initial, Handshake and application data share the count (RFC
+    /// Probe timeouts in a row on the active path, which is that of the first space of application data. Its Initial, Handshake and application data share the count (RFC
     /// 9002 appendix A.8).
     pub fn pto_count(&self) -> u32 {
         self.paths.active_path().map_or(0, Path::pto_count)
     }
 
-    /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's
+    /// The probe timeout of the path that a space's packets take, without backoff; in the space of application data it includes the peer's
     /// maximum ACK delay.
     ///
     /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the
     /// timer to leave out.
     pub fn pto(&self, space: SpaceId) -> Duration {
         let allowance = if space.is_data() { self.max_ack_delay } else { Duration::ZERO };
-        self.timeout_after(self.paths.active_path(), allowance, 0)
+        self.timeout_after(self.paths.get(self.paths.of_space(space)), allowance, 0)
+    }
+
+    /// The largest probe timeout among the spaces of application data (draft-ietf-quic-multipath-21 sections 2.5 and
+    /// 2.6).
+    pub fn largest_pto(&self) -> Duration {
+        let further = self.spaces.iter().map(Space::id).filter(|space| space.is_data() && *space != SpaceId::DATA);
+        further.map(|space| self.pto(space)).fold(self.pto(SpaceId::DATA), Duration::max)
     }
 
     /// How long the probe timer waits on a path that has been silent for `count` expiries, when the peer may hold
@@ -524,7 +548,7 @@ impl<T: Clone> Recovery<T> {
             _ if !space.id().is_data() => Duration::ZERO,
             // With as many in flight one of them brings an acknowledgment at once, whatever the peer was asked for.
             AckAllowancePolicy::Lone if space.eliciting() >= self.packets_per_ack => {
-                self.longest_hold.min(self.max_ack_delay)
+                space.longest_hold().min(self.max_ack_delay)
             }
             _ => self.max_ack_delay,
         }
@@ -537,6 +561,7 @@ impl<T: Clone> Recovery<T> {
             space.discard(now, &mut self.paths);
         }
         self.spaces.forget(space);
+        self.paths.forget_space(space);
         self.after_giving_up(now);
     }
 
@@ -636,12 +661,16 @@ impl<T: Clone> Recovery<T> {
                     Some(Timer { at, kind, space }) => Event::TimerSet { kind, space, delay: at.saturating_since(now) },
                     None => Event::TimerCancelled,
                 };
-                self.trace.push(now, self.paths.active(), event);
+                let path = timer.map_or(self.paths.active(), |timer| self.paths.of_space(timer.space));
+                self.trace.push(now, path, event);
             }
         }
     }
 
     fn next_timer(&mut self, now: Instant) -> Option<Timer> {
+        if self.spaces.has_further() {
+            return self.next_timer_of_several();
+        }
         // A time for loss comes first: what is lost by then makes probing pointless.
         let loss = self.spaces.earliest(Space::loss_time);
         let loss = loss.map(|(at, space)| Timer { at, kind: TimerKind::LossTime, space });
@@ -676,5 +705,25 @@ impl<T: Clone> Recovery<T> {
         let since = *self.deadlocked_since.get_or_insert(now);
         let wait = self.timeout_after(path, Duration::ZERO, count);
         Some(Timer { at: since.max(expired.unwrap_or(since)) + wait, kind: TimerKind::Probe, space })
+    }
+    /// The same where several paths have spaces of their own: by then the handshake is confirmed, and a time for loss
+    /// hides no probe timer but that of its own space.
+    fn next_timer_of_several(&self) -> Option<Timer> {
+        let of_space = |space: &Space<T>| {
+            let id = space.id();
+            if let Some(at) = space.loss_time() {
+                return Some(Timer { at, kind: TimerKind::LossTime, space: id });
+            }
+            let path = self.paths.get(self.paths.of_space(id))?;
+            let is_first = id == SpaceId::DATA;
+            if path.is_amplification_limited || is_first && self.amplification_limited {
+                return None;
+            }
+            let last = space.last_eliciting()?;
+            let wait = self.timeout_after(Some(path), self.ack_allowance(space), path.pto_count());
+            let at = last.max(path.last_pto().unwrap_or(last)) + wait;
+            Some(Timer { at, kind: TimerKind::Probe, space: id })
+        };
+        self.spaces.iter().filter_map(of_space).min_by_key(|timer| (timer.at, timer.kind == TimerKind::Probe))
     }
 }

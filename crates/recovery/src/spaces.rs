@@ -5,7 +5,7 @@ use thalweg_units::Instant;
 
 use crate::paths::Paths;
 use crate::space::Space;
-use crate::types::{PathId, SpaceId};
+use crate::types::SpaceId;
 
 /// The packet number spaces of a connection, in the order of names, in which timers at the same moment expire.
 ///
@@ -24,7 +24,7 @@ impl<T: Clone> Spaces<T> {
     /// The space of this name; `None` if nothing was ever sent on that path identifier.
     pub(crate) fn get(&self, id: SpaceId) -> Option<&Space<T>> {
         match id {
-            SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => self.list.get(id.index()),
+            SpaceId::Initial | SpaceId::Handshake | SpaceId::DATA => self.list.get(id.index()),
             SpaceId::Data(_) => self.list.iter().find(|space| space.id() == id),
         }
     }
@@ -33,7 +33,7 @@ impl<T: Clone> Spaces<T> {
     #[inline]
     pub(crate) fn get_mut(&mut self, id: SpaceId) -> Option<&mut Space<T>> {
         match id {
-            SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => self.list.get_mut(id.index()),
+            SpaceId::Initial | SpaceId::Handshake | SpaceId::DATA => self.list.get_mut(id.index()),
             SpaceId::Data(_) => self.list.iter_mut().find(|space| space.id() == id),
         }
     }
@@ -47,7 +47,7 @@ impl<T: Clone> Spaces<T> {
     #[inline]
     pub(crate) fn entry(&mut self, id: SpaceId) -> &mut Space<T> {
         let index = match id {
-            SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => id.index(),
+            SpaceId::Initial | SpaceId::Handshake | SpaceId::DATA => id.index(),
             SpaceId::Data(_) => self.position(id),
         };
         &mut self.list[index]
@@ -74,6 +74,12 @@ impl<T: Clone> Spaces<T> {
             }
         }
         first
+    }
+
+    /// Whether more than one path has a space of its own.
+    #[inline]
+    pub(crate) fn has_further(&self) -> bool {
+        self.list.len() > SpaceId::ALL.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Space<T>> {

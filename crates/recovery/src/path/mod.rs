@@ -81,6 +81,8 @@ pub struct Path {
     is_started: bool,
     /// The transport has given the path up; it stays until its packets are settled.
     pub(crate) is_retired: bool,
+    /// Nothing can be sent on it before more has come by it (RFC 9000 section 8.1).
+    pub(crate) is_amplification_limited: bool,
     receiver_clock: ReceiverClock,
     tally: Tally,
     narrator: Narrator,
@@ -130,6 +132,7 @@ impl Path {
             backoff: Backoff::default(),
             is_started: false,
             is_retired: false,
+            is_amplification_limited: false,
             receiver_clock: ReceiverClock::default(),
             tally: Tally::default(),
             narrator: Narrator::new(controller.state(), controller.start_exit(), marking.state()),
