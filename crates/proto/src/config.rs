@@ -7,6 +7,7 @@ use thalweg_units::Rate;
 
 use crate::{
     ack::AckPolicy,
+    connection::SchedulerPolicy,
     crypto::{ClientCrypto, ServerCrypto},
     datagrams::DatagramsConfig,
     observe::ObserverFactory,
@@ -77,6 +78,9 @@ pub struct TransportConfig {
     pub ecn: bool,
     /// How many connection IDs we let the peer hold for us (RFC 9000 section 5.1.1). Default 4.
     pub active_connection_ids: u64,
+    /// Several paths at once (draft-ietf-quic-multipath-21), if the peer wants them too; `None`: one at a time, and the
+    /// peer is not told of the extension. Default none.
+    pub multipath: Option<MultipathConfig>,
     /// Let observers between the endpoints measure the round-trip time by the spin bit (RFC 9000 section 17.4), except
     /// on one path of 16 drawn at random. Works if the peer does too. Default off: the bit is zero.
     pub spin_bit: bool,
@@ -106,13 +110,46 @@ impl Default for TransportConfig {
             skip_packet_numbers: true,
             ecn: true,
             active_connection_ids: 4,
+            multipath: None,
             spin_bit: false,
             observer: None,
         }
     }
 }
 
+/// Several paths at once (draft-ietf-quic-multipath-21).
+#[derive(Clone, Debug, PartialEq)]
+pub struct MultipathConfig {
+    /// How many paths may be open at once, 1 to 64: what is kept for each bounds the memory. More count as 64. Default 4.
+    pub max_paths: u32,
+    /// Which path carries what. Default [`SchedulerPolicy::LowestRtt`].
+    pub scheduler: SchedulerPolicy,
+}
+
+impl Default for MultipathConfig {
+    fn default() -> Self {
+        MultipathConfig { max_paths: 4, scheduler: SchedulerPolicy::default() }
+    }
+}
+
+impl MultipathConfig {
+    /// The transport parameter: the largest path identifier that the peer may use at first.
+    pub(crate) fn initial_max_path_id(&self) -> u32 {
+        self.max_paths.clamp(1, 64) - 1
+    }
+}
+
 impl TransportConfig {
+    /// Our min_ack_delay as it is sent, in whole microseconds: no larger than what is sent as max_ack_delay, which is
+    /// in whole milliseconds (draft-ietf-quic-ack-frequency section 3).
+    pub(crate) fn told_min_ack_delay(&self) -> Option<Duration> {
+        let millis = u64::try_from(self.max_ack_delay.as_millis()).unwrap_or(u64::MAX);
+        self.min_ack_delay.map(|least| {
+            let micros = u64::try_from(least.min(Duration::from_millis(millis)).as_micros()).unwrap_or(u64::MAX);
+            Duration::from_micros(micros)
+        })
+    }
+
     /// How many timestamps the peer is asked for in an ACK.
     pub(crate) fn timestamps_asked_for(&self) -> u64 {
         if self.policies.congestion.uses_arrivals() { self.receive_timestamps.into() } else { 0 }

@@ -1,12 +1,12 @@
 //! Processing of received frames (RFC 9000 section 19).
 
 use bytes::Bytes;
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{DataSpace, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection,
-    event::Event,
+    event::{Event, PathEvent},
     paths::{PathKey, Spin},
     spaces::{MAX_BUFFERED, MAX_UNPROVEN},
 };
@@ -84,7 +84,8 @@ impl Connection {
                 }
                 self.streams.on_stream(id, offset, fin, data)?;
             }
-            Frame::Ack(ack) => self.on_ack_frame(now, at, space, &ack)?,
+            // With several paths too this is about the first (draft-ietf-quic-multipath-21 section 2.3).
+            Frame::Ack(ack) => self.on_ack_frame(now, at, SpaceId::ALL[space.index()], &ack)?,
             Frame::Padding(_) | Frame::Ping => {}
             Frame::Crypto { offset, data } => self.on_crypto(now, space, offset, data)?,
             Frame::ResetStream { id, error_code, final_size } => {
@@ -106,7 +107,10 @@ impl Connection {
             Frame::PathResponse(data) => {
                 let side = self.side;
                 let (paths, mut with) = self.migration();
-                paths.on_response(now, data, side, &mut with);
+                if let Some(id) = paths.on_response(now, data, side, &mut with) {
+                    let remote = self.paths[path].remote;
+                    self.reports.tell_path(PathEvent::Opened { id, remote });
+                }
             }
             Frame::NewToken(token) => match &self.handshake.client {
                 Some(client) => client.on_new_token(token)?,
@@ -134,13 +138,15 @@ impl Connection {
                 let reason = "frame of an extension that was not negotiated: min_ack_delay";
                 return Err(TransportError::frame_encoding(reason));
             }
-            // To who has not sent initial_max_path_id, or not got it, these are frames of an unknown type too.
-            Frame::PathAck { .. } | Frame::Path(_) => {
-                let reason = "frame of an extension that was not negotiated: initial_max_path_id";
-                return Err(TransportError::frame_encoding(reason));
-            }
+            Frame::PathAck { path, ack } => self.on_path_ack(now, at, path, &ack)?,
+            Frame::Path(frame) => self.on_path_frame(now, packet, &frame)?,
             Frame::AckFrequency(request) => {
-                self.spaces[space].acks.on_ack_frequency(&request)?;
+                for (_, state) in self.spaces.data_mut() {
+                    state.acks.on_ack_frequency(&request)?;
+                }
+                if let Some(several) = self.paths.several_mut() {
+                    several.asked = Some(request);
+                }
             }
             Frame::ImmediateAck => self.spaces[space].acks.on_immediate_ack(),
         }
@@ -149,7 +155,7 @@ impl Connection {
 
     fn on_crypto(&mut self, now: Instant, space: SpaceId, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let unproven = space == SpaceId::Initial && self.side == Side::Server;
-        let crypto = &mut self.spaces[space].crypto;
+        let crypto = self.spaces.crypto_mut(space);
         let is_repeated = unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
         let ahead = if unproven { MAX_UNPROVEN } else { MAX_BUFFERED };
         crypto.receive(offset, data, ahead)?;
@@ -162,7 +168,7 @@ impl Connection {
 
     fn on_new_cid(&mut self, new: &NewConnectionId) -> Result<(), TransportError> {
         let before = self.cids.remote.active_sequence();
-        self.cids.remote.on_new(new)?;
+        self.cids.on_new(DataSpace::FIRST, new)?;
         if self.cids.remote.active_sequence() != before {
             self.paths.active_mut().spin = Spin::new(self.config.spin_bit, &mut self.rng);
         }

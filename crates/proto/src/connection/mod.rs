@@ -7,7 +7,7 @@
 //!
 //! The ways through it are methods, a file each: `begin`, `receive` (datagram to frames), `frames` (what each frame
 //! does), `tls`, `acknowledged` (what acknowledgment and loss do), `transmit` (which datagrams leave), `write` (what is
-//! in them), `timers`, `close`, `adjust`. Recovery, streams and acknowledgment tracking are modules of their own.
+//! in them), `timers`, `close`, `adjust`, `multipath` (several paths at once). Recovery, streams and acknowledgment tracking are modules of their own.
 
 mod ack_frequency;
 mod acknowledged;
@@ -21,6 +21,7 @@ mod frames;
 mod handshake;
 mod idle;
 mod lifecycle;
+mod multipath;
 mod open_packet;
 mod paths;
 mod receive;
@@ -51,7 +52,7 @@ use self::{
     cids::Cids,
     handshake::{Handshake, KeyStore},
     lifecycle::{CloseFrame, Lifecycle, Phase},
-    paths::{Migration, PathSet},
+    paths::{Migration, PathKey, Paths},
     repeat::{Repeat, Underway},
     reports::Reports,
     sent::SentFrames,
@@ -59,10 +60,12 @@ use self::{
 };
 pub(crate) use self::{
     event::EndpointEvent,
-    handshake::{Accept, choose_version, open_copy},
+    handshake::{Accept, ClientHello, open_copy},
 };
 pub use self::{
     event::{Event, PathEvent},
+    multipath::{ClosePathError, OpenPathError, PathReport},
+    paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy},
     stats::{ConnectionStats, UdpStats},
 };
 use crate::{
@@ -88,7 +91,7 @@ pub struct Connection {
     keys: KeyStore,
     spaces: Spaces,
     recovery: Recovery<Box<SentFrames>>,
-    paths: PathSet,
+    paths: Paths,
     cids: Cids,
     streams: Streams,
     datagrams: Datagrams,
@@ -224,7 +227,8 @@ impl Connection {
 
     /// Sends a PING.
     pub fn ping(&mut self) {
-        self.spaces[SpaceId::DATA].ping = true;
+        let space = self.paths.active().space();
+        self.spaces[space].ping = true;
     }
 
     /// Changes the keep-alive interval; `None` stops it.
@@ -299,12 +303,13 @@ impl Connection {
         self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().smoothed)
     }
 
-    /// The smallest round trip seen on the active path, or the assumed one.
+    /// The smallest round trip seen on a path, by default the active one, or the assumed one.
     ///
     /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated
     /// would thin them out long after.
-    fn min_rtt(&self) -> Duration {
-        self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().min)
+    fn min_rtt(&self, path: Option<PathKey>) -> Duration {
+        let path = path.map_or(self.paths.active().id, |path| self.paths[path].id);
+        self.recovery.path(path).map_or(self.config.initial_rtt, |path| path.rtt().min)
     }
 
     /// UDP payload per datagram on the active path.
@@ -330,8 +335,11 @@ impl Connection {
     /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
     /// something else happens they do no harm.
     fn forget_retired_cids(&mut self, now: Instant) {
-        while let Some(cid) = self.cids.local.poll_forgotten(now) {
-            self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
+        let further = self.cids.further.iter_mut().map(|path| &mut path.local);
+        for local in std::iter::once(&mut self.cids.local).chain(further) {
+            while let Some(cid) = local.poll_forgotten(now) {
+                self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
+            }
         }
     }
 
@@ -367,7 +375,7 @@ impl Connection {
     }
 
     /// The paths, and what a change of them touches.
-    fn migration(&mut self) -> (&mut PathSet, Migration<'_>) {
+    fn migration(&mut self) -> (&mut Paths, Migration<'_>) {
         let with = Migration {
             config: &self.config,
             peer_max: self.handshake.peer_params.max_udp_payload_size,

@@ -1,7 +1,7 @@
 //! The content of a datagram: the order of spaces and frames, coalescing, padding (RFC 9000 sections 12 to 14).
 
 use smallvec::SmallVec;
-use thalweg_recovery::{Ecn, Sent, SpaceId};
+use thalweg_recovery::{DataSpace, Ecn, Sent, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
     Side,
     crypto::TAG_LEN,
     error::TransportError,
-    frame::{self, Frame},
+    frame::{self, Frame, PathFrame},
     observe::{PacketInfo, PacketKind},
     packet::{self, LongType},
 };
@@ -88,6 +88,9 @@ impl Connection {
         // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
         let stuck = !space.is_data() && state.crypto.can_send() && !self.recovery.in_flight(space);
         let probing = self.repeat.is_owed(space) || stuck;
+        if self.repeat.is_owed(space) && self.is_probed_by_ping(space) {
+            return Some(Content::Probe);
+        }
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
@@ -96,7 +99,7 @@ impl Connection {
             return Some(Content::Control);
         }
         let can_ack = !space.is_data() || self.keys.has(space);
-        (can_ack && state.acks.due(now)).then_some(Content::Acks)
+        (can_ack && (state.acks.due(now) || self.owes_acks_of_others(now, space))).then_some(Content::Acks)
     }
 
     /// Whether anything waits for the window of the path.
@@ -106,7 +109,7 @@ impl Connection {
 
     /// Whether `space` has frames to send other than acknowledgements.
     fn has_new_data(&self, space: SpaceId) -> bool {
-        let crypto = self.spaces[space].crypto.can_send();
+        let crypto = self.spaces.crypto(space).can_send();
         match space {
             SpaceId::Initial | SpaceId::Handshake => crypto,
             SpaceId::Data(_) if !self.keys.has(space) => {
@@ -117,11 +120,11 @@ impl Connection {
     }
 
     fn has_control(&self) -> bool {
-        self.handshake.has_frames() || self.cids.local.has_announcements() || self.cids.remote.has_retirements()
+        self.handshake.has_frames() || self.cids.has_frames() || self.paths.has_frames()
     }
 
     pub(super) fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: PathKey, ecn: Ecn) -> OpenPacket {
-        let dcid = &self.cids.remote_on(self.paths.cid_of(path));
+        let dcid = &self.cids.remote_on(path.space(), self.paths.cid_of(path));
         let number = self.spaces[space].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.cids.own;
@@ -159,6 +162,8 @@ impl Connection {
         if !early && (state.acks.pending() || state.acks.due(now)) {
             packet.frames.acked = state.acks.write(now, buf, limit);
         }
+        self.write_acks_of_others(now, buf, limit, space);
+        let state = &mut self.spaces[space];
         let acks_end = buf.len();
         if content == Content::Acks {
             // Now and then the peer has to acknowledge our acknowledgements, so that we can forget old ranges
@@ -167,6 +172,16 @@ impl Connection {
                 Frame::Ping.encode(buf);
             }
             packet.ack_eliciting = buf.len() > acks_end;
+            return;
+        }
+        if content == Content::Probe {
+            if buf.len() < limit {
+                Frame::Ping.encode(buf);
+            }
+            packet.ack_eliciting = buf.len() > acks_end;
+            packet.probe = packet.ack_eliciting;
+            state.ping &= !packet.ack_eliciting;
+            self.repeat.on_packet(space);
             return;
         }
         if content == Content::Control {
@@ -226,7 +241,7 @@ impl Connection {
         loop {
             let room = limit.saturating_sub(buf.len());
             // Handshake bytes are gathered first, so that none that were never sent come between them.
-            let waiting = if space.is_data() { 0 } else { self.spaces[space].crypto.lost_len() };
+            let waiting = if space.is_data() { 0 } else { self.spaces.crypto(space).lost_len() };
             if room < MIN_REPEAT || waiting >= room as u64 {
                 return;
             }
@@ -276,7 +291,7 @@ impl Connection {
     }
 
     fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let crypto = &mut self.spaces[packet.space].crypto;
+        let crypto = self.spaces.crypto_mut(packet.space);
         while crypto.can_send() {
             let offset = crypto.next_offset();
             let room = limit.saturating_sub(buf.len());
@@ -300,20 +315,29 @@ impl Connection {
             Frame::HandshakeDone.encode(buf);
             record.push(Control::HandshakeDone);
         }
-        while self.cids.remote.has_retirements() && buf.len() + 9 <= limit {
+        // With several paths the first one's frames name it too (draft-ietf-quic-multipath-21 section 3.2).
+        let of_path = self.paths.several().map(|_| u64::from(DataSpace::FIRST.0));
+        let retire_len = if of_path.is_some() { 4 + 1 } else { 1 } + 8;
+        while self.cids.remote.has_retirements() && buf.len() + retire_len <= limit {
             let Some(sequence) = self.cids.remote.poll_retire() else {
                 break;
             };
-            Frame::RetireConnectionId(sequence).encode(buf);
+            match of_path {
+                Some(path) => Frame::Path(PathFrame::RetireConnectionId { path, sequence }).encode(buf),
+                None => Frame::RetireConnectionId(sequence).encode(buf),
+            }
             record.push(Control::RetireConnectionId(sequence));
         }
-        // Type, two varints, length, ID, token.
-        const NEW_CID_LEN: usize = 1 + 8 + 8 + 1 + 20 + 16;
-        while self.cids.local.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
+        // Type, path, two varints, length, ID, token.
+        let new_cid_len = if of_path.is_some() { 4 + 1 } else { 1 } + 8 + 8 + 1 + 20 + 16;
+        while self.cids.local.has_announcements() && buf.len() + new_cid_len <= limit {
             let Some(new) = self.cids.local.poll_announce() else {
                 break;
             };
-            Frame::NewConnectionId(new).encode(buf);
+            match of_path {
+                Some(path) => Frame::Path(PathFrame::NewConnectionId { path, new }).encode(buf),
+                None => Frame::NewConnectionId(new).encode(buf),
+            }
             record.push(Control::NewConnectionId(new.sequence));
         }
         if self.handshake.tokens.is_pending
@@ -326,6 +350,7 @@ impl Connection {
                 self.handshake.tokens.is_pending = false;
             }
         }
+        self.write_path_control(buf, limit, &mut packet.frames.control);
     }
 
     fn write_datagram_frames(&mut self, buf: &mut Vec<u8>, limit: usize) {
@@ -374,7 +399,7 @@ impl Connection {
             return;
         }
         if kind == PacketKind::OneRtt {
-            self.on_one_rtt_sealed(now, mark.number);
+            self.on_one_rtt_sealed(now, space, mark.number);
         }
         if ack_eliciting {
             self.lifecycle.idle.on_eliciting_sent(now);
@@ -401,8 +426,8 @@ impl Connection {
         }
     }
 
-    fn on_one_rtt_sealed(&mut self, now: Instant, number: u64) {
-        self.keys.on_sealed(number);
+    fn on_one_rtt_sealed(&mut self, now: Instant, space: SpaceId, number: u64) {
+        self.keys.on_sealed(space, number);
         if self.keys.wants_update() && self.force_key_update(now) {
             return;
         }

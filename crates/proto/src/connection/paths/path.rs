@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use thalweg_recovery::{PathId, SpaceId};
+use thalweg_recovery::{DataSpace, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{spin::Spin, validate::Validation};
@@ -17,15 +17,25 @@ use crate::{
 
 /// Names an address pair of one connection: never shifts and is never reused, unlike a position.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PathKey(u32);
+pub(crate) struct PathKey {
+    space: DataSpace,
+    number: u32,
+}
 
 impl PathKey {
-    /// The first path of a connection.
-    pub(super) const FIRST: PathKey = PathKey(0);
+    /// The first of a path.
+    pub(super) const fn first(space: DataSpace) -> PathKey {
+        PathKey { space, number: 0 }
+    }
 
     /// Another than all before.
     pub(super) fn next(self) -> PathKey {
-        PathKey(self.0.wrapping_add(1))
+        PathKey { number: self.number.wrapping_add(1), ..self }
+    }
+
+    /// Whose address pair it is: the identifier of its path.
+    pub fn space(self) -> DataSpace {
+        self.space
     }
 }
 
@@ -55,7 +65,7 @@ impl Path {
     /// An address pair that the connection's [`PathSet`](super::PathSet) is to name.
     pub fn new(id: PathId, remote: SocketAddr, local: Option<IpAddr>, validated: bool, mtu: MtuDiscovery) -> Self {
         Self {
-            key: PathKey::FIRST,
+            key: PathKey::first(DataSpace::FIRST),
             id,
             remote,
             local,
@@ -77,7 +87,7 @@ impl Path {
 
     /// The packet-number space of the application data that this path carries.
     pub fn space(&self) -> SpaceId {
-        SpaceId::DATA
+        SpaceId::Data(self.key.space)
     }
 
     /// The spaces whose packets this path carries, in the order in which they come into use.
