@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
 use crate::frame::ty;
@@ -176,6 +177,9 @@ fn hash_packet(hash: &mut Fnv, tag: u64, packet: &PacketInfo<'_>) {
         u64::from(packet.path.0),
         packet.frames.len() as u64,
     ]);
+    if packet.space != DataSpace::FIRST {
+        hash.words([ty::PATH_ACK, u64::from(packet.space.0)]);
+    }
     packet.frames.iter().for_each(|frame| hash_frame(hash, frame));
 }
 
@@ -321,6 +325,7 @@ mod tests {
             size: 1200,
             ecn: Ecn::Ect0,
             path: PathId(0),
+            space: thalweg_recovery::DataSpace::FIRST,
             frames,
         })
     }

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_recovery::{Ecn, PathId, SpaceId, trace};
+use thalweg_recovery::{DataSpace, Ecn, PathId, SpaceId, trace};
 use thalweg_units::Instant;
 
 use crate::Side;
@@ -456,6 +456,8 @@ pub struct PacketInfo<'a> {
     pub ecn: Ecn,
     /// The path it took.
     pub path: PathId,
+    /// Where several paths are in use at once, the path identifier: each has numbers of its own.
+    pub space: DataSpace,
     /// What is in it, in order.
     pub frames: &'a [FrameInfo],
 }

@@ -326,6 +326,7 @@ mod tests {
             size: 1452,
             ecn: Ecn::Ect0,
             path: PathId(0),
+            space: thalweg_recovery::DataSpace::FIRST,
             frames,
         }
     }

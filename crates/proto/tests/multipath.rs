@@ -437,8 +437,8 @@ fn draft_3_4_either_end_gives_up_either_path_and_the_other_goes_on() {
             let log = log.lock().unwrap();
             for side in [Side::Client, Side::Server] {
                 let abandon = |frame: &FrameInfo| matches!(frame, FrameInfo::PathAbandon { path: of, code: 0x3e } if *of == u64::from(path));
-                let count = log.iter().filter(|(by, _, frames)| *by == side && frames.iter().any(abandon)).count();
-                assert_eq!(count, 1, "each end sends one PATH_ABANDON");
+                let abandons = log.iter().filter(|(by, _, frames)| *by == side && frames.iter().any(abandon));
+                assert!((1..=4).contains(&abandons.count()), "each end sends PATH_ABANDON, and repeats it as probe");
             }
         }
         // Another path takes its place, with an identifier that nobody has used.
@@ -464,11 +464,10 @@ fn lie(frames: &[Frame<'_>]) -> Option<TransportErrorCode> {
     };
     let (mut world, handle) = two(setup);
     tap.lie(Level::OneRtt, frames);
-    let now = world.now;
     // Something large enough to be replaced.
-    let _ = world.client_conn(handle).open_path(now, None, None);
     let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
     world.client_conn(handle).streams().write(stream, &[0; 1000]).unwrap();
+    world.pump();
     world.run_for(ms(300));
     assert!(tap.told() > 0);
     match world.server_error() {
@@ -558,6 +557,7 @@ fn draft_2_frames_about_paths_are_unknown_to_who_has_not_negotiated_them() {
     tap.lie(Level::OneRtt, &[Frame::Path(PathFrame::MaxPathId(3))]);
     let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
     world.client_conn(handle).streams().write(stream, &[0; 1000]).unwrap();
+    world.pump();
     world.run_for(ms(300));
     let Some(ConnectionError::Transport(error)) = world.server_error() else { panic!("{:?}", world.server_error()) };
     assert_eq!(error.code, TransportErrorCode::FRAME_ENCODING_ERROR);

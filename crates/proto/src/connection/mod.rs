@@ -280,9 +280,16 @@ impl Connection {
             stats.pacing_rate = path.pacing_rate();
             stats.delivery_rate = path.delivery_rate();
         }
+        if self.paths.several().is_some() {
+            stats.path = self.path_stats_in_all();
+        }
         stats.key_updates = self.keys.updates;
-        let ecn = self.spaces[SpaceId::DATA].acks.counts();
-        stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
+        for (_, space) in self.spaces.data() {
+            let ecn = space.acks.counts();
+            for (total, count) in stats.ecn_received.iter_mut().zip([ecn.ect0, ecn.ect1, ecn.ce]) {
+                *total += count;
+            }
+        }
         stats.bytes_counted = self.streams.bytes_counted();
         stats.stream_bytes_acked = self.streams.bytes_acked();
         stats

@@ -196,6 +196,20 @@ impl Connection {
         false
     }
 
+    /// The counters of all paths together, those that are gone included.
+    pub(super) fn path_stats_in_all(&self) -> PathStats {
+        let mut total = self.reports.stats.path;
+        let mut seen: SmallVec<[thalweg_recovery::PathId; 4]> = SmallVec::new();
+        for path in self.paths.iter() {
+            // Address pairs that differ by what a NAT changed share one.
+            if !seen.contains(&path.id) {
+                seen.push(path.id);
+                total += self.recovery.path(path.id).map(thalweg_recovery::Path::stats).unwrap_or_default();
+            }
+        }
+        total
+    }
+
     // Negotiation and connection IDs.
 
     /// Both ends have sent their transport parameters: from now on several paths can be used if both want that.
@@ -331,7 +345,11 @@ impl Connection {
             self.withdraw(now, SpaceId::Data(space));
             self.recovery.discard(now, SpaceId::Data(space));
             if let Some(gone) = self.paths.forget(space) {
-                gone.iter().for_each(|path| self.recovery.remove_path(path.id));
+                for path in gone.iter() {
+                    self.reports.stats.path +=
+                        self.recovery.path(path.id).map(|known| known.stats()).unwrap_or_default();
+                    self.recovery.remove_path(path.id);
+                }
             }
             self.spaces.forget(space);
             self.keys.forget_space(space);

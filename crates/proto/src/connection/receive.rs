@@ -309,6 +309,7 @@ impl Connection {
             size: size as u32,
             ecn: arrival.meta.ecn,
             path: self.paths[path].id,
+            space: arrival.space,
             frames: &[],
         };
         self.reports.observe_received(now, info, payload);

@@ -367,8 +367,8 @@ impl Connection {
 
     /// Pads, seals and records a packet. `pad_to` is the offset in `buf` the datagram has to reach.
     pub(super) fn finish_packet(&mut self, now: Instant, buf: &mut Vec<u8>, packet: OpenPacket, pad_to: Option<usize>) {
-        let OpenPacket { space, path, ecn, kind, mark, frames, ack_eliciting, mtu_probe, .. } = packet;
-        let path = self.paths[path].id;
+        let OpenPacket { space, path: key, ecn, kind, mark, frames, ack_eliciting, mtu_probe, .. } = packet;
+        let path = self.paths[key].id;
         // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
         let before = buf.len();
         let least = mark.payload_pos() + mark.min_payload();
@@ -383,6 +383,7 @@ impl Connection {
             size: (buf.len() + TAG_LEN - mark.start) as u32,
             ecn,
             path,
+            space: key.space(),
             frames: &[],
         };
         self.reports.observe_sent(now, info, &buf[mark.payload_pos()..]);

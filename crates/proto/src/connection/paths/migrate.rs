@@ -10,7 +10,7 @@ use thalweg_units::Instant;
 use super::{
     credit::PathCredit,
     path::{Path, PathKey, mtu_discovery},
-    set::PathSet,
+    set::{PathSet, Stage},
     spin::Spin,
 };
 use crate::{
@@ -221,6 +221,9 @@ impl PathSet {
     fn on_validation_failed(&mut self, now: Instant, key: PathKey, with: &mut Migration<'_>) -> bool {
         let Path { id: path, remote, validated, .. } = self[key];
         with.reports.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Abandoned, remote });
+        if self.stage == Stage::Opening {
+            return false;
+        }
         if !self.is_active(key) {
             // As long as the active address is in doubt, one that once was not is worth keeping.
             if !validated || self.active().validated {
