@@ -143,7 +143,10 @@ impl Connection {
     /// Room for frames in a 1-RTT packet of the current size, whatever its number.
     pub(super) fn datagram_room(&self) -> usize {
         let header = packet::short_header_len(self.cids.remote.active().len(), 4);
-        usize::from(self.path_mtu()).saturating_sub(header + TAG_LEN)
+        // With several paths: what fits one of them, and waits for that.
+        let open = self.paths.sets().filter(|set| set.is_open()).filter_map(|set| self.recovery.path(set.active().id));
+        let mtu = open.map(thalweg_recovery::Path::datagram_size).max().unwrap_or_else(|| self.path_mtu());
+        usize::from(mtu).saturating_sub(header + TAG_LEN)
     }
 
     /// TLS: application protocol, certificates, exporter.
