@@ -43,8 +43,15 @@ impl Connection {
         self.on_outcome(now, &mut outcome);
         self.spaces.outcome = outcome;
         if has_news && space.is_data() {
-            let active = self.recovery.path(self.paths.active().id);
-            self.ack_requests.consider(self.recovery.policies().ack_rate, &self.handshake, active);
+            let policy = self.recovery.policies().ack_rate;
+            if self.paths.has_choice() {
+                let open = self.paths.sets().filter(|set| set.is_open());
+                let known = open.filter_map(|set| self.recovery.path(set.active().id));
+                self.ack_requests.consider_all(policy, &self.handshake, known);
+            } else {
+                let active = self.recovery.path(self.paths.active().id);
+                self.ack_requests.consider(policy, &self.handshake, active);
+            }
         }
         if self.handshake.confirmed && self.handshake.tokens.may_tell() {
             let active = self.paths.active();

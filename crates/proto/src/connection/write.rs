@@ -273,7 +273,9 @@ impl Connection {
             // A request goes along with data: without any there is nothing to be acknowledged.
             let has_data = self.streams.can_send() || self.datagrams.can_send();
             let known = self.recovery.path(self.paths[packet.path].id);
-            self.ack_requests.consider_after_jump(self.recovery.policies().ack_rate, &self.handshake, known);
+            if !self.paths.has_choice() {
+                self.ack_requests.consider_after_jump(self.recovery.policies().ack_rate, &self.handshake, known);
+            }
             if self.ack_requests.is_wanted()
                 && packet.kind == PacketKind::OneRtt
                 && has_data
