@@ -20,7 +20,6 @@ use thalweg_units::Instant;
 
 use self::arrivals::Arrivals;
 use self::density::Density;
-use crate::config::TransportConfig;
 use crate::error::TransportError;
 use crate::frame::{self, AckFrequency};
 use crate::range_set::RangeSet;
@@ -127,18 +126,6 @@ pub struct AckConfig {
     pub max_ranges: usize,
     /// Our min_ack_delay transport parameter: the shortest delay the peer may ask for.
     pub min_ack_delay: Duration,
-}
-
-impl AckConfig {
-    /// That of application data.
-    pub(crate) fn of(config: &TransportConfig) -> AckConfig {
-        AckConfig {
-            max_ack_delay: config.max_ack_delay,
-            min_ack_delay: config.told_min_ack_delay().unwrap_or_default(),
-            policy: config.acks,
-            ..AckConfig::default()
-        }
-    }
 }
 
 impl Default for AckConfig {

@@ -6,7 +6,7 @@ use thalweg_recovery::{InitialWindow, Policies, SavedPath};
 use thalweg_units::Rate;
 
 use crate::{
-    ack::AckPolicy,
+    ack::{AckConfig, AckPolicy},
     connection::SchedulerPolicy,
     crypto::{ClientCrypto, ServerCrypto},
     datagrams::DatagramsConfig,
@@ -120,7 +120,8 @@ impl Default for TransportConfig {
 /// Several paths at once (draft-ietf-quic-multipath-21).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultipathConfig {
-    /// How many paths may be open at once, 1 to 64: what is kept for each bounds the memory. More count as 64. Default 4.
+    /// How many paths may be open at once, 1 to 64; more count as 64. What is kept for each bounds the memory. Default
+    /// 4.
     pub max_paths: u32,
     /// Which path carries what. Default [`SchedulerPolicy::LowestRtt`].
     pub scheduler: SchedulerPolicy,
@@ -148,6 +149,16 @@ impl TransportConfig {
             let micros = u64::try_from(least.min(Duration::from_millis(millis)).as_micros()).unwrap_or(u64::MAX);
             Duration::from_micros(micros)
         })
+    }
+
+    /// How application data are acknowledged.
+    pub(crate) fn ack_config(&self) -> AckConfig {
+        AckConfig {
+            max_ack_delay: self.max_ack_delay,
+            min_ack_delay: self.told_min_ack_delay().unwrap_or_default(),
+            policy: self.acks,
+            ..AckConfig::default()
+        }
     }
 
     /// How many timestamps the peer is asked for in an ACK.

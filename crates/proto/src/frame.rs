@@ -1,5 +1,5 @@
-//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency, -receive-ts, -multipath): zero-copy parsing, and
-//! writing into the caller's buffer.
+//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency, -receive-ts, -multipath): zero-copy parsing,
+//! and writing into the caller's buffer.
 //!
 //! [`FrameIter`] walks the payload of a packet and yields borrowed [`Frame`]s, validated as far as a frame can be
 //! without the state of the connection. [`Frame::encode`] and [`Frame::encoded_len`] are its inverse; frames that carry

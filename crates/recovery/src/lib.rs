@@ -80,6 +80,7 @@ mod spaces;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod timer;
 pub mod trace;
 mod types;
 mod undo;
@@ -116,23 +117,15 @@ pub use types::{
 };
 
 use paths::Paths;
-use probe::Silence;
 use rtt::Sample;
 use space::{Consequences, NewlyAcked, Space};
 use spaces::Spaces;
+use timer::Timer;
 use trace::{Event, TimerKind, Trace};
 
 /// How many ack-eliciting packets bring an acknowledgment at once where nothing else was asked for (RFC 9000 section
 /// 13.2.2).
 const PACKETS_PER_ACK: u64 = 2;
-
-/// What the one timer waits for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Timer {
-    at: Instant,
-    kind: TimerKind,
-    space: SpaceId,
-}
 
 /// Loss recovery and congestion control of one connection: packet number spaces over one or more paths, and one timer.
 ///
@@ -282,9 +275,9 @@ impl<T: Clone> Recovery<T> {
     pub fn set_path_amplification_limited(&mut self, now: Instant, path: PathId, limited: bool) {
         self.see(now);
         if let Some(path) = self.paths.get_mut(path)
-            && path.is_amplification_limited != limited
+            && path.is_amplification_limited() != limited
         {
-            path.is_amplification_limited = limited;
+            path.set_amplification_limited(limited);
             self.set_timer(now);
         }
     }
@@ -501,14 +494,14 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Probe timeouts in a row on the active path, which is that of the first space of application data. Its Initial, Handshake and application data share the count (RFC
-    /// 9002 appendix A.8).
+    /// Probe timeouts in a row on the active path, which is that of the first space of application data. Its Initial,
+    /// Handshake and application data share the count (RFC 9002 appendix A.8).
     pub fn pto_count(&self) -> u32 {
         self.paths.active_path().map_or(0, Path::pto_count)
     }
 
-    /// The probe timeout of the path that a space's packets take, without backoff; in the space of application data it includes the peer's
-    /// maximum ACK delay.
+    /// The probe timeout of the path that a space's packets take, without backoff; in a space of application data it
+    /// includes the peer's maximum ACK delay.
     ///
     /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the
     /// timer to leave out.
@@ -522,36 +515,6 @@ impl<T: Clone> Recovery<T> {
     pub fn largest_pto(&self) -> Duration {
         let further = self.spaces.iter().map(Space::id).filter(|space| space.is_data() && *space != SpaceId::DATA);
         further.map(|space| self.pto(space)).fold(self.pto(SpaceId::DATA), Duration::max)
-    }
-
-    /// How long the probe timer waits on a path that has been silent for `count` expiries, when the peer may hold
-    /// acknowledgments back for `allowance`.
-    fn timeout_after(&self, path: Option<&Path>, allowance: Duration, count: u32) -> Duration {
-        let assumed = || Rtt::of(&self.config.policies, self.config.initial_rtt).probe_base();
-        let base = path.map_or_else(assumed, |path| path.rtt().probe_base());
-        let base = base.saturating_add(allowance);
-        if count == 0 {
-            // No policy changes the first wait.
-            return base;
-        }
-        let silence = Silence {
-            base,
-            idle_timeout: self.idle_timeout,
-            crowd: path.is_some_and(Path::is_lossy).then_some(self.config.seed),
-        };
-        probe::timeout(self.config.policies.probe, silence, count)
-    }
-
-    /// For how long the peer may hold back the acknowledgment of what is in flight in a space.
-    fn ack_allowance(&self, space: &Space<T>) -> Duration {
-        match self.config.policies.ack_allowance {
-            _ if !space.id().is_data() => Duration::ZERO,
-            // With as many in flight one of them brings an acknowledgment at once, whatever the peer was asked for.
-            AckAllowancePolicy::Lone if space.eliciting() >= self.packets_per_ack => {
-                space.longest_hold().min(self.max_ack_delay)
-            }
-            _ => self.max_ack_delay,
-        }
     }
 
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
@@ -649,81 +612,5 @@ impl<T: Clone> Recovery<T> {
 
     fn see(&mut self, now: Instant) {
         self.now = self.now.max(now);
-    }
-
-    /// RFC 9002 appendix A.8.
-    fn set_timer(&mut self, now: Instant) {
-        let timer = self.next_timer(now);
-        if timer != self.timer {
-            self.timer = timer;
-            if self.trace.is_on() {
-                let event = match timer {
-                    Some(Timer { at, kind, space }) => Event::TimerSet { kind, space, delay: at.saturating_since(now) },
-                    None => Event::TimerCancelled,
-                };
-                let path = timer.map_or(self.paths.active(), |timer| self.paths.of_space(timer.space));
-                self.trace.push(now, path, event);
-            }
-        }
-    }
-
-    fn next_timer(&mut self, now: Instant) -> Option<Timer> {
-        if self.spaces.has_further() {
-            return self.next_timer_of_several();
-        }
-        // A time for loss comes first: what is lost by then makes probing pointless.
-        let loss = self.spaces.earliest(Space::loss_time);
-        let loss = loss.map(|(at, space)| Timer { at, kind: TimerKind::LossTime, space });
-        if loss.is_some() || self.amplification_limited {
-            return loss;
-        }
-        // Without a path there is nothing to probe on.
-        let path = self.paths.active_path();
-        path?;
-        let (count, expired) = path.map_or((0, None), |path| (path.pto_count(), path.last_pto()));
-        let probe = self.spaces.earliest(|space| {
-            // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC
-            // 9002 section 6.2.1).
-            let last = space.last_eliciting().filter(|_| self.handshake_confirmed || !space.id().is_data())?;
-            // Counted from the latest expiry in the row even if no probe could be sent then.
-            Some(last.max(expired.unwrap_or(last)) + self.timeout_after(path, self.ack_allowance(space), count))
-        });
-        let probe = probe.map(|(at, space)| Timer { at, kind: TimerKind::Probe, space });
-        if probe.is_some() || self.peer_validated {
-            self.deadlocked_since = None;
-            return probe;
-        }
-        // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait
-        // for ever (RFC 9002 section 6.2.2.1).
-        let space = if self.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
-        let is_started = self.spaces.iter().any(Space::has_sent);
-        if !is_started {
-            return None;
-        }
-        // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without
-        // end.
-        let since = *self.deadlocked_since.get_or_insert(now);
-        let wait = self.timeout_after(path, Duration::ZERO, count);
-        Some(Timer { at: since.max(expired.unwrap_or(since)) + wait, kind: TimerKind::Probe, space })
-    }
-    /// The same where several paths have spaces of their own: by then the handshake is confirmed, and a time for loss
-    /// hides no probe timer but that of its own space.
-    fn next_timer_of_several(&self) -> Option<Timer> {
-        let of_space = |space: &Space<T>| {
-            let id = space.id();
-            if let Some(at) = space.loss_time() {
-                return Some(Timer { at, kind: TimerKind::LossTime, space: id });
-            }
-            let path = self.paths.get(self.paths.of_space(id))?;
-            let is_first = id == SpaceId::DATA;
-            if path.is_amplification_limited || is_first && self.amplification_limited {
-                return None;
-            }
-            let last = space.last_eliciting()?;
-            let wait = self.timeout_after(Some(path), self.ack_allowance(space), path.pto_count());
-            let at = last.max(path.last_pto().unwrap_or(last)) + wait;
-            Some(Timer { at, kind: TimerKind::Probe, space: id })
-        };
-        self.spaces.iter().filter_map(of_space).min_by_key(|timer| (timer.at, timer.kind == TimerKind::Probe))
     }
 }

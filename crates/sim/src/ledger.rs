@@ -13,7 +13,8 @@ use crate::result::is_measured;
 pub(crate) struct Ledger {
     /// How far each stream has been sent: what is sent below is sent again.
     sent_up_to: BTreeMap<u64, u64>,
-    /// Packets of application data, by path identifier and number, that no acknowledgment has covered yet; kept only if somebody asks.
+    /// Packets of application data, by path identifier and number, that no acknowledgment has covered yet; kept only if
+    /// somebody asks.
     outstanding: BTreeSet<(u64, u64)>,
 }
 

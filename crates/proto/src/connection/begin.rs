@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     Side,
-    ack::AckConfig,
     cid::{ConnectionId, LocalCids, RemoteCids},
     config::{ClientConfig, ConnectError, MultipathConfig, ServerConfig, TransportConfig},
     crypto::Session,
@@ -210,7 +209,7 @@ impl Connection {
             side.is_client(),
         );
         let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).saved(context.saved));
-        let ack = AckConfig::of(&config);
+        let ack = config.ack_config();
         let mtu = mtu_discovery(now, &config, u64::MAX);
         let path = Path::new(id, remote, context.local_ip, context.validated, mtu);
         let mut this = Connection {

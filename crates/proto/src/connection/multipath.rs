@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     Side,
-    ack::AckConfig,
     cid::{ConnectionId, ResetToken},
     error::{TransportError, TransportErrorCode},
     frame::{Ack, Frame, PathFrame},
@@ -265,7 +264,7 @@ impl Connection {
         let mtu = mtu_discovery(now, &self.config, self.handshake.peer_params.max_udp_payload_size);
         let mut path = Path::new(id, remote, local, is_validated, mtu);
         path.spin = Spin::new(self.config.spin_bit, &mut self.rng);
-        let state = self.spaces.open(space, AckConfig::of(&self.config));
+        let state = self.spaces.open(space, self.config.ack_config());
         state.acks.name_path(space.0);
         let params = &self.handshake.peer_params;
         state.acks.report_arrivals(params.max_receive_timestamps_per_ack, params.receive_timestamps_exponent);

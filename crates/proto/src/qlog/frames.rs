@@ -162,6 +162,14 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
             ),
         ),
         FrameInfo::ImmediateAck => out.push_str(r#"immediate_ack","frame_type_bytes":31"#),
+        _ => about_path(out, info),
+    }
+    out.push('}');
+}
+
+/// Writes a frame about a path without the braces (draft-ietf-quic-multipath section 4).
+fn about_path(out: &mut String, info: &FrameInfo) {
+    match *info {
         FrameInfo::PathAbandon { path, code } => {
             put(out, format_args!(r#"path_abandon","path_id":{path},"error":"#));
             transport_error(out, code);
@@ -191,6 +199,6 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
         FrameInfo::PathCidsBlocked { path, next_sequence } => {
             put(out, format_args!(r#"path_cids_blocked","path_id":{path},"next_sequence_number":{next_sequence}"#));
         }
+        _ => out.push_str("unknown\""),
     }
-    out.push('}');
 }

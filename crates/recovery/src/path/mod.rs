@@ -81,8 +81,6 @@ pub struct Path {
     is_started: bool,
     /// The transport has given the path up; it stays until its packets are settled.
     pub(crate) is_retired: bool,
-    /// Nothing can be sent on it before more has come by it (RFC 9000 section 8.1).
-    pub(crate) is_amplification_limited: bool,
     receiver_clock: ReceiverClock,
     tally: Tally,
     narrator: Narrator,
@@ -132,7 +130,6 @@ impl Path {
             backoff: Backoff::default(),
             is_started: false,
             is_retired: false,
-            is_amplification_limited: false,
             receiver_clock: ReceiverClock::default(),
             tally: Tally::default(),
             narrator: Narrator::new(controller.state(), controller.start_exit(), marking.state()),
@@ -297,6 +294,16 @@ impl Path {
     /// times, a quarter once in ten.
     pub fn is_lossy(&self) -> bool {
         self.recent_losses.is_lossy()
+    }
+
+    /// Whether nothing can be sent on it before more has come by it (RFC 9000 section 8.1).
+    pub(crate) fn is_amplification_limited(&self) -> bool {
+        self.limit.is_amplification_limited
+    }
+
+    /// That has changed.
+    pub(crate) fn set_amplification_limited(&mut self, is_limited: bool) {
+        self.limit.is_amplification_limited = is_limited;
     }
 
     /// Nothing sent on it is open any more.

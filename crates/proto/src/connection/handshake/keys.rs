@@ -352,7 +352,8 @@ impl KeyStore {
         }
     }
 
-    /// 1-RTT packet `number` of `space` was acknowledged; once that confirms an update, old keys live another three PTO.
+    /// 1-RTT packet `number` of `space` was acknowledged; once that confirms an update, old keys live another three
+    /// PTO.
     pub fn on_acked(&mut self, now: Instant, space: SpaceId, number: u64, three_pto: Duration) {
         let Some(keys) = self.one_rtt.as_mut() else { return };
         if !keys.confirmed && keys.numbers_of(space).first_sent.is_some_and(|first| number >= first) {

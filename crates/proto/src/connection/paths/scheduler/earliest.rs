@@ -2,13 +2,17 @@
 //! carried it (ECF: Lim et al., "ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths", CoNEXT 2017, section 4).
 //!
 //! With `k` bytes to send, the fastest path `f` whose window is full, and the next path `s` that has room: `f` needs
-//! `n = 1 + k / window(f)` round trips for all of it. It is worth waiting for if `n · rtt(f) < (1 + β · waits) · (rtt(s)
-//! + δ)` and `s` would take at least `k / window(s)` round trips that together are no shorter than `2 · rtt(f) + δ`,
-//! where δ is the larger deviation of both round trips, β = 1/4, and `waits` is 1 while it has already been waited for.
+//! `n = 1 + k / window(f)` round trips for all of it. It is worth waiting for if `n · rtt(f)` is less than `(1 + β ·
+//! waits) · (rtt(s) + δ)` and `s` would take at least `k / window(s)` round trips that together are no shorter than
+//! `2 · rtt(f) + δ`, where δ is the larger deviation of both round trips, β = 1/4, and `waits` is 1 while it has
+//! already been waited for.
 
 use thalweg_units::{Duration, Instant};
 
-use super::{Candidate, Order, PathScheduler, lowest_rtt::by_rtt};
+use super::{
+    interface::{Candidate, Order, PathScheduler},
+    lowest_rtt::by_rtt,
+};
 
 /// β of the paper as a fraction: once waiting, the balance has to tip by so much before the slower path is used.
 const HYSTERESIS: (u32, u32) = (1, 4);

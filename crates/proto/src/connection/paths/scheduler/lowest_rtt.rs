@@ -2,7 +2,7 @@
 
 use thalweg_units::Instant;
 
-use super::{Candidate, Order, PathScheduler};
+use super::interface::{Candidate, Order, PathScheduler};
 
 /// See the [module](self).
 #[derive(Debug)]

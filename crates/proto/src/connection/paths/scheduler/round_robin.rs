@@ -3,7 +3,7 @@
 use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
-use super::{Candidate, Order, PathScheduler};
+use super::interface::{Candidate, Order, PathScheduler};
 
 /// See the [module](self).
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
-use super::{Candidate, Order, PathScheduler};
+use super::interface::{Candidate, Order, PathScheduler};
 
 /// Once a path has sent so many bytes all counts are halved, so that what was long ago fades.
 const FADE: u64 = 1 << 20;
