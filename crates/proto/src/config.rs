@@ -125,11 +125,37 @@ pub struct MultipathConfig {
     pub max_paths: u32,
     /// Which path carries what. Default [`SchedulerPolicy::LowestRtt`].
     pub scheduler: SchedulerPolicy,
+    /// Which path our acknowledgments take. Default [`AckPath::Same`].
+    pub acks: AckPath,
+}
+
+/// Which path the acknowledgments of a path's packets take (draft-ietf-quic-multipath-21 section 5.5).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AckPath {
+    /// The one that the packets came by, or another while that is silent.
+    #[default]
+    Same,
+    /// The one with the lowest smoothed round-trip time.
+    Shortest,
+}
+
+impl AckPath {
+    /// Every choice.
+    pub const ALL: [AckPath; 2] = [AckPath::Same, AckPath::Shortest];
+
+    /// The name, as written in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AckPath::Same => "same",
+            AckPath::Shortest => "shortest",
+        }
+    }
 }
 
 impl Default for MultipathConfig {
     fn default() -> Self {
-        MultipathConfig { max_paths: 4, scheduler: SchedulerPolicy::default() }
+        MultipathConfig { max_paths: 4, scheduler: SchedulerPolicy::default(), acks: AckPath::default() }
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Side,
     cid::{ConnectionId, ResetToken},
+    config::AckPath,
     error::{TransportError, TransportErrorCode},
     frame::{Ack, Frame, PathFrame},
     observe::{ObserverEvent, PathState},
@@ -47,6 +48,9 @@ pub enum OpenPathError {
     /// The connection IDs of the next path have not been exchanged yet: try again after the peer's next datagrams.
     #[error("the connection IDs of the next path have not arrived yet: try again a round trip later")]
     NoConnectionIds,
+    /// The server did not answer on it.
+    #[error("the path does not carry datagrams to the server and back")]
+    NoAnswer,
 }
 
 /// Why a path cannot be given up.
@@ -595,13 +599,25 @@ impl Connection {
         candidates
     }
 
-    /// The path by which the acknowledgments of a space leave: its own, or, if that is not open or is silent, the first
-    /// that answers.
+    /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is not
+    /// open or is silent, the first that answers.
     pub(super) fn ack_path(&self, space: DataSpace) -> DataSpace {
         let works = |set: &&PathSet| self.can_carry(set) && !self.is_silent(set.active().id);
+        if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
+            let rtt = |set: &&PathSet| self.recovery.path(set.active().id).map(|known| known.rtt().smoothed);
+            if let Some(shortest) = self.paths.sets().filter(works).min_by_key(rtt) {
+                return shortest.id();
+            }
+        }
         let own = self.paths.set(space).filter(works);
         let any = || self.paths.sets().find(works);
         own.or_else(any).map_or(self.paths.active().key().space(), PathSet::id)
+    }
+
+    /// Whether the acknowledgments of a space leave by another path than its own.
+    pub(super) fn acks_go_elsewhere(&self, space: SpaceId) -> bool {
+        let SpaceId::Data(name) = space else { return false };
+        self.paths.has_choice() && self.ack_path(name) != name
     }
 
     /// Whether acknowledgments of other spaces that leave by the path of `space` are due.

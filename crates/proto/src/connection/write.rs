@@ -99,7 +99,8 @@ impl Connection {
             return Some(Content::Control);
         }
         let can_ack = !space.is_data() || self.keys.has(space);
-        (can_ack && (state.acks.due(now) || self.owes_acks_of_others(now, space))).then_some(Content::Acks)
+        let owes_own = || state.acks.due(now) && !self.acks_go_elsewhere(space);
+        (can_ack && (owes_own() || self.owes_acks_of_others(now, space))).then_some(Content::Acks)
     }
 
     /// Whether anything waits for the window of the path.
@@ -158,8 +159,9 @@ impl Connection {
     ) {
         let early = packet.kind == PacketKind::ZeroRtt;
         let space = packet.space;
+        let elsewhere = self.acks_go_elsewhere(space);
         let state = &mut self.spaces[space];
-        if !early && (state.acks.pending() || state.acks.due(now)) {
+        if !early && !elsewhere && (state.acks.pending() || state.acks.due(now)) {
             packet.frames.acked = state.acks.write(now, buf, limit);
         }
         self.write_acks_of_others(now, buf, limit, space);

@@ -1,6 +1,6 @@
 //! Settings of a transport that are not policies: their keys, their documentation, and what they set.
 
-use thalweg_proto::{AckPolicy, MultipathConfig, SchedulerPolicy, TransportConfig};
+use thalweg_proto::{AckPath, AckPolicy, MultipathConfig, SchedulerPolicy, TransportConfig};
 use thalweg_recovery::InitialWindow;
 use thalweg_sim::FlowPlan;
 use thalweg_units::Duration;
@@ -229,6 +229,18 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
             draft.config.multipath =
                 Some(MultipathConfig { scheduler, ..draft.config.multipath.clone().unwrap_or_default() });
             Some(Told::text(&name))
+        },
+    },
+    TransportKey {
+        name: "ack_path",
+        example: r#""shortest""#,
+        doc: r#"which of several paths acknowledgments take: that of the packets, "same" (default), or the "shortest""#,
+        is_always_told: false,
+        read: |draft, field| {
+            let acks = field.choice(&AckPath::ALL.map(|path| (path.name(), path)))?;
+            draft.config.multipath =
+                Some(MultipathConfig { acks, ..draft.config.multipath.clone().unwrap_or_default() });
+            Some(Told::text(&acks.name()))
         },
     },
     TransportKey {
