@@ -125,7 +125,7 @@ pub struct MultipathConfig {
     pub max_paths: u32,
     /// Which path carries what. Default [`SchedulerPolicy::LowestRtt`].
     pub scheduler: SchedulerPolicy,
-    /// Which path our acknowledgments take. Default [`AckPath::Same`].
+    /// Which path our acknowledgments take. Default [`AckPath::Shortest`].
     pub acks: AckPath,
 }
 
@@ -134,9 +134,10 @@ pub struct MultipathConfig {
 #[non_exhaustive]
 pub enum AckPath {
     /// The one that the packets came by, or another while that is silent.
-    #[default]
     Same,
-    /// The one with the lowest smoothed round-trip time.
+    /// The one with the lowest smoothed round-trip time among those by which packets have come lately, if that is below
+    /// three quarters of their own path's.
+    #[default]
     Shortest,
 }
 

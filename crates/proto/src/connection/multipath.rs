@@ -26,6 +26,12 @@ use crate::{
 /// For how many probe timeouts a path that was given up is remembered (section 3.4).
 const REMEMBERED_FOR_PTOS: u32 = 3;
 
+/// Acknowledgments leave their own path only for one whose round trip is below this share of its own: where paths are
+/// alike, a path that breaks takes no acknowledgments of another with it.
+const SHORTER_BY: (u32, u32) = (3, 4);
+/// A path by which nothing has come for so many of its round trips carries no acknowledgments of others.
+const HEARD_WITHIN_RTTS: u32 = 2;
+
 /// Why a path cannot be opened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -601,11 +607,21 @@ impl Connection {
 
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is not
     /// open or is silent, the first that answers.
-    pub(super) fn ack_path(&self, space: DataSpace) -> DataSpace {
+    pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
         let works = |set: &&PathSet| self.can_carry(set) && !self.is_silent(set.active().id);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
-            let rtt = |set: &&PathSet| self.recovery.path(set.active().id).map(|known| known.rtt().smoothed);
-            if let Some(shortest) = self.paths.sets().filter(works).min_by_key(rtt) {
+            // Who sends nothing but acknowledgments never notices that they get lost: only a path by which packets
+            // come carries those of others.
+            let rtt =
+                |set: &PathSet| self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().smoothed);
+            let is_alive = |set: &&PathSet| {
+                set.id() == space || now.saturating_since(set.heard()) <= rtt(set).saturating_mul(HEARD_WITHIN_RTTS)
+            };
+            let shortest = self.paths.sets().filter(works).filter(is_alive).min_by_key(|set| rtt(set));
+            let own = self.paths.set(space).filter(works).map(rtt);
+            let (numerator, denominator) = SHORTER_BY;
+            let is_worth_it = |set: &&PathSet| own.is_none_or(|own| rtt(set) * denominator < own * numerator);
+            if let Some(shortest) = shortest.filter(is_worth_it) {
                 return shortest.id();
             }
         }
@@ -615,9 +631,9 @@ impl Connection {
     }
 
     /// Whether the acknowledgments of a space leave by another path than its own.
-    pub(super) fn acks_go_elsewhere(&self, space: SpaceId) -> bool {
+    pub(super) fn acks_go_elsewhere(&self, now: Instant, space: SpaceId) -> bool {
         let SpaceId::Data(name) = space else { return false };
-        self.paths.has_choice() && self.ack_path(name) != name
+        self.paths.has_choice() && self.ack_path(now, name) != name
     }
 
     /// Whether acknowledgments of other spaces that leave by the path of `space` are due.
@@ -627,7 +643,7 @@ impl Connection {
             && self
                 .spaces
                 .data()
-                .any(|(other, state)| other != name && state.acks.due(now) && self.ack_path(other) == name)
+                .any(|(other, state)| other != name && state.acks.due(now) && self.ack_path(now, other) == name)
     }
 
     /// Appends the acknowledgments of other spaces that leave by the path of a packet.
@@ -639,7 +655,7 @@ impl Connection {
         let others: SmallVec<[DataSpace; 4]> = self
             .spaces
             .data()
-            .filter(|(other, state)| *other != name && state.acks.pending() && self.ack_path(*other) == name)
+            .filter(|(other, state)| *other != name && state.acks.pending() && self.ack_path(now, *other) == name)
             .map(|(other, _)| other)
             .collect();
         for other in others {

@@ -299,6 +299,9 @@ impl Connection {
             }
         }
         self.handshake.heard = true;
+        if let Some(set) = self.paths.set_mut(arrival.space) {
+            set.on_heard(now);
+        }
         self.lifecycle.idle.on_received(now);
         if kind == PacketKind::Handshake && self.side == Side::Server {
             self.on_handshake_packet_at_server(now, path);

@@ -99,7 +99,7 @@ impl Connection {
             return Some(Content::Control);
         }
         let can_ack = !space.is_data() || self.keys.has(space);
-        let owes_own = || state.acks.due(now) && !self.acks_go_elsewhere(space);
+        let owes_own = || state.acks.due(now) && !self.acks_go_elsewhere(now, space);
         (can_ack && (owes_own() || self.owes_acks_of_others(now, space))).then_some(Content::Acks)
     }
 
@@ -159,7 +159,7 @@ impl Connection {
     ) {
         let early = packet.kind == PacketKind::ZeroRtt;
         let space = packet.space;
-        let elsewhere = self.acks_go_elsewhere(space);
+        let elsewhere = self.acks_go_elsewhere(now, space);
         let state = &mut self.spaces[space];
         if !early && !elsewhere && (state.acks.pending() || state.acks.due(now)) {
             packet.frames.acked = state.acks.write(now, buf, limit);

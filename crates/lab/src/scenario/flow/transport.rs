@@ -233,8 +233,8 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
     },
     TransportKey {
         name: "ack_path",
-        example: r#""shortest""#,
-        doc: r#"which of several paths acknowledgments take: that of the packets, "same" (default), or the "shortest""#,
+        example: r#""same""#,
+        doc: r#"which of several paths acknowledgments take: the "shortest" (default), or that of the packets, "same""#,
         is_always_told: false,
         read: |draft, field| {
             let acks = field.choice(&AckPath::ALL.map(|path| (path.name(), path)))?;

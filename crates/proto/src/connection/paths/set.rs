@@ -44,6 +44,8 @@ pub(crate) struct PathSet {
     pub(super) stage: Stage,
     /// Packets below this number have left again on other paths, because this one was silent.
     pub(super) reinjected: u64,
+    /// When a packet came by it last.
+    pub(super) heard: Instant,
 }
 
 impl PathSet {
@@ -59,6 +61,7 @@ impl PathSet {
             is_settled: false,
             stage,
             reinjected: 0,
+            heard: now,
         }
     }
 
@@ -114,6 +117,16 @@ impl PathSet {
     /// It is opened, or given up.
     pub fn set_stage(&mut self, stage: Stage) {
         self.stage = stage;
+    }
+
+    /// A packet came by it.
+    pub fn on_heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// When a packet came by it last.
+    pub fn heard(&self) -> Instant {
+        self.heard
     }
 
     /// Packets below this number have left again on other paths.
