@@ -605,8 +605,8 @@ impl Connection {
         candidates
     }
 
-    /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is not
-    /// open or is silent, the first that answers.
+    /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
+    /// not open or is silent, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
         let works = |set: &&PathSet| self.can_carry(set) && !self.is_silent(set.active().id);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
