@@ -122,18 +122,20 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     },
     FlowKey {
         name: "paths",
-        example: r#"["home", "home-2"]"#,
-        doc: "the paths that it uses at once, the one of the handshake first, in place of path",
+        example: r#"["wifi", "lte"]"#,
+        doc: "the paths that it uses at once, that of the handshake first; path can be left out then",
         read: |draft, field| {
             let Some(field) = field else { return };
-            if draft.reader.get("path").is_some() {
-                field.complain("stands beside path; write one of the two");
-            }
             if let Some(stack) = draft.stack.filter(|stack| !stack.uses_several_paths) {
                 field.complain(format!("needs a stack that uses several paths, which \"{}\" does not", stack.name));
             }
-            let beside =
-                several(&field, draft.paths).map(|all| all.iter().skip(1).map(|name| (*name).to_owned()).collect());
+            let all = several(&field, draft.paths);
+            if let (Some(path), Some(first)) = (draft.path, all.as_ref().and_then(|all| all.first()))
+                && path != *first
+            {
+                field.complain("begins with another path than path; leave path out");
+            }
+            let beside = all.map(|all| all.iter().skip(1).map(|name| (*name).to_owned()).collect());
             draft.put(beside, |flow, beside: Vec<String>| {
                 flow.beside = beside;
                 let multipath = Some(thalweg_proto::MultipathConfig::default());
