@@ -120,7 +120,17 @@ impl Paths {
     }
 
     /// The path of an address pair, or the one that stands for the connection if it was forgotten.
+    #[inline]
     fn position(&self, key: PathKey) -> usize {
+        // Nearly always: every packet asks.
+        match self.sets.first() {
+            Some(set) if set.space == key.space() => 0,
+            _ => self.position_of_further(key),
+        }
+    }
+
+    #[cold]
+    fn position_of_further(&self, key: PathKey) -> usize {
         let is_main = self.main().space == key.space();
         if is_main { self.main } else { self.sets.iter().position(|set| set.space == key.space()).unwrap_or(self.main) }
     }
@@ -260,12 +270,14 @@ impl Paths {
 impl Index<PathKey> for Paths {
     type Output = Path;
 
+    #[inline]
     fn index(&self, key: PathKey) -> &Path {
         &self.sets[self.position(key)][key]
     }
 }
 
 impl IndexMut<PathKey> for Paths {
+    #[inline]
     fn index_mut(&mut self, key: PathKey) -> &mut Path {
         let at = self.position(key);
         &mut self.sets[at][key]

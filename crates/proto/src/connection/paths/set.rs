@@ -209,7 +209,16 @@ impl PathSet {
     }
 
     /// Where the path is; the active one's place for a name that is no path's any more.
+    #[inline]
     fn position(&self, key: PathKey) -> usize {
+        match self.known.get(self.active) {
+            Some(path) if path.key == key => self.active,
+            _ => self.position_of_other(key),
+        }
+    }
+
+    #[cold]
+    fn position_of_other(&self, key: PathKey) -> usize {
         if self.known[self.active].key == key {
             return self.active;
         }
@@ -233,12 +242,14 @@ pub(crate) enum Stage {
 impl Index<PathKey> for PathSet {
     type Output = Path;
 
+    #[inline]
     fn index(&self, key: PathKey) -> &Path {
         &self.known[self.position(key)]
     }
 }
 
 impl IndexMut<PathKey> for PathSet {
+    #[inline]
     fn index_mut(&mut self, key: PathKey) -> &mut Path {
         let position = self.position(key);
         &mut self.known[position]
