@@ -1,5 +1,4 @@
-//! The `thalweg` program as a library: serve, get, put, perf, qlog, policies, lab, relay,
-//! emulate, demo.
+//! The `thalweg` program as a library: serve, get, put, perf, probe, qlog, policies, lab, relay, emulate, demo.
 //!
 //! [`main`] takes the command line and gives the exit code: 0 done, 1 a transfer or check failed or stdout did not take
 //! the data, 2 wrong usage; that of `emulate` is the exit code of the program that it runs. A `get` or `put` that
@@ -23,6 +22,7 @@ mod output;
 mod paint;
 pub mod perf;
 pub mod policies;
+pub mod probe;
 mod progress;
 pub mod put;
 pub mod qlog;
@@ -60,6 +60,8 @@ enum Command {
     Put(put::PutArgs),
     /// Measure raw QUIC from memory to memory, in either direction
     Perf(perf::PerfArgs),
+    /// Measure what a path does, each way by itself, and say in a sentence what is the matter with it
+    Probe(probe::ProbeArgs),
     /// Explain a trace: phases, round-trip times, losses, what limited the transfer when
     Qlog(qlog::QlogArgs),
     /// List the recovery rules that can be named in --policies
@@ -137,6 +139,7 @@ fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEng
         Command::Get(args) => block_on(args.run()),
         Command::Put(args) => block_on(args.run()),
         Command::Perf(args) => block_on(args.run()),
+        Command::Probe(args) => block_on_one_thread(args.run()),
         Command::Qlog(args) => args.run(),
         Command::Policies(args) => args.run(),
         Command::Lab(args) => args.run(engine()),
@@ -149,6 +152,12 @@ fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEng
         }
         Command::Man(args) => args.run(program),
     }
+}
+
+/// For what waits most of the time, and then should not have to wake another thread.
+fn block_on_one_thread(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(command)
 }
 
 fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {

@@ -120,7 +120,7 @@ impl RelayArgs {
 }
 
 /// Ends when this time is over, or at a signal that asks for it.
-fn ended(length: Option<Duration>) -> Result<impl Future<Output = ()>> {
+pub(crate) fn ended(length: Option<Duration>) -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;

@@ -52,7 +52,8 @@ async fn a_download_takes_two_addresses_of_loopback() {
         let path = client.open_path(second(), None).await.unwrap();
         assert_eq!(path.id().0, 1);
         download(&client, &server, 20_000_000).await;
-        let sent: Vec<_> = server.paths().iter().filter_map(|path| path.stats()).map(|it| it.stats.bytes_sent).collect();
+        let sent: Vec<_> =
+            server.paths().iter().filter_map(|path| path.stats()).map(|it| it.stats.bytes_sent).collect();
         assert_eq!(sent.len(), 2);
         assert!(sent.iter().all(|bytes| *bytes > 100_000), "{sent:?}");
         assert_eq!(server.paths()[1].stats().unwrap().remote.ip(), second().unwrap());

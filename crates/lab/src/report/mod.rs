@@ -7,6 +7,7 @@ pub mod csv;
 mod error;
 pub mod json;
 mod limited;
+mod measurement;
 mod overlay;
 mod page;
 mod picture;
@@ -20,6 +21,7 @@ mod words;
 use std::path::Path;
 
 pub use error::ReportError;
+pub use measurement::{DelayCourse, Delays, Magnified, Measurement, measurement};
 pub use overlay::MOST_RECORDINGS;
 pub use senders::{Sender, senders};
 

@@ -65,6 +65,9 @@ pub struct LossSample {
 pub struct Arrival {
     /// When the packet was sent.
     pub sent: Instant,
+    /// Its place among all packets sent on the path, counted from 1: of two that left together, the first has the
+    /// lower.
+    pub order: u64,
     /// Bytes of the packet.
     pub bytes: u64,
     /// When it arrived, on the receiver's clock. Only differences between arrivals have a meaning here.

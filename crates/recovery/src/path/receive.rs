@@ -47,7 +47,13 @@ impl Path {
         let is_believed = received.is_none_or(|received| self.receiver_clock.believes(now, sent.time, received));
         if sent.in_flight && is_believed {
             let (is_told, received) = (received.is_some(), received.unwrap_or(Duration::MAX));
-            self.tally.arrivals.push(Arrival { sent: sent.time, bytes: u64::from(sent.size), received, is_told });
+            self.tally.arrivals.push(Arrival {
+                sent: sent.time,
+                order: sent.order,
+                bytes: u64::from(sent.size),
+                received,
+                is_told,
+            });
         }
     }
 

@@ -6,16 +6,15 @@
 //! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
 //! carried     = window × smallest RTT / smoothed RTT, at each congestion and at the end of the start
 //!
-//! a loss, not a mark, is answered by what losses of late have shown (`evidence`):
-//!   they follow the own flight             congestion
-//!   nothing yet                            by chance if the queue was empty at least once in each of the last two
-//!                                          round trips, and of the latest packets no more than 2 % were lost
-//!   they do not follow it                  by chance if the queue was empty, and no more than 2 % was lost, or a fifth
-//!                                          if a flight of late had 64 packets
-//! congestion             CUBIC's reduction
-//! by chance              the same if that is to be shown yet, or again; if it has been, to 31/32
-//! with a queue, and not  CUBIC's reduction; if losses do not follow the flight, to what the path carried at least
-//! shown to be congestion
+//! a loss, not a mark, is congestion if
+//!   losses of late follow the own flight (`evidence`), or
+//!   packets of late waited long (`waits`) in a queue too short to show in a sample, or
+//!   of the latest packets more than 2 % were lost; a fifth, if losses do not follow the flight and nothing waits
+//! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
+//! otherwise there was a queue, which does not have to be the cause
+//!
+//! congestion, or with a queue   CUBIC's reduction
+//! by chance                     to 31/32; after eight such without a verdict, CUBIC's reduction until there is one
 //!
 //! after one, while the queue is empty:
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
@@ -32,9 +31,8 @@
 //! ```
 //!
 //! CUBIC takes K, seconds, to come back to a window, so that one loss per some round trips holds it far below what the
-//! path carries. A loss while the queue is empty says little about the path. It is answered all the same: the window
-//! falls to 0.7. What it says not is how long that has to last. As long as there is no queue, nobody waits for what is
-//! sent more.
+//! path carries. A loss while the queue is empty says little about the path. It is answered all the same, and as long
+//! as there is no queue nobody waits for what is sent more.
 //!
 //! Room is the other thing that CUBIC is slow to find: a path that has become faster. When congestion reduced the
 //! window, `carried` of it were on the way and the rest was in the queue. If that and three eighths are on the way now
@@ -43,7 +41,7 @@
 //!
 //! A round trip that has become longer is told from a queue until the first congestion: see [`longer`].
 //!
-//! Four things keep that from being taken from others:
+//! Five things keep that from being taken from others:
 //!
 //! - **It ends where a queue begins.** Beside a flow that keeps a queue, as CUBIC does where one fits, losses come with
 //!   a queue, and this is CUBIC. After the first congestion, a path whose round-trip time has
@@ -53,14 +51,19 @@
 //! - **It yields under sustained congestion.** What the first round trip adds is less than what a reduction takes:
 //!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum. Round trips without
 //!   one add more, up to a window that the path has carried.
-//! - **It tests itself.** A queue shorter than the allowance cannot be told from none by its delay. A reduction to 0.7
-//!   tells: losses of congestion vanish after it. What has been shown fades with every reduction, small ones show
-//!   nothing, and so a full one comes again when the evidence has faded.
+//! - **It sees a queue of a few milliseconds.** One sample does not tell it from jitter, but many do: where flows keep
+//!   such a queue full, packets wait as long as any ever does, and where packets are lost by chance most do not wait.
+//!   No flow has to see an effect of its own for that: thirty flows in a queue of 1 ms go on as CUBIC does.
+//! - **It tests itself.** A policer has no queue at all. A reduction to 0.7 tells: losses of congestion vanish after
+//!   it. What has been shown fades with every reduction, small ones show nothing, and so a full one comes again when
+//!   the evidence has faded.
 //! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
-//!   has it. Many flows in a short queue see no effect of their own, lose more than that, and go on as CUBIC does. More
-//!   than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path carries. The
-//!   same is 2 % for a flight that never had 64 packets: ten such flows in a queue of 2 ms each see losses that do not
-//!   follow their own flight, and would lose a sixth of what they send.
+//!   has it. More than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path
+//!   carries.
+//!
+//! What it cannot know: flows that share a queue below the noise of their hosts, half a millisecond, and are too many
+//! to see an effect of their own take from others there. A receiver that reports no times is judged by round-trip
+//! samples, with what it adds to them.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -73,12 +76,13 @@
 //! | room | 11/8 | less takes the gap that others leave who reduce for room; more finds it later |
 //! | gain in room | 1/8 to 1/2 | more arrives sooner, and overshoots by so much of the path |
 //! | share of losses | 2 % | `LossThresh` of BBRv3 |
-//! | large flight | 64 packets | fewer let flows that share a short queue lose more and more; more leave slow paths to CUBIC |
+//! | small reductions without a verdict | 8 | fewer leave a dozen losses of a short transfer to CUBIC; more find a policer later |
 //! | the same, independent | 1/5 | more is no test: beyond, 0.7 of the window may still be more than the path carries |
 //! | memory of losses | 7/8 per reduction | enough packets for a share of 2 % at a window of fifty |
 
 mod evidence;
 mod longer;
+mod waits;
 
 use thalweg_units::{Duration, Instant, math};
 
@@ -87,6 +91,7 @@ use crate::congestion::AckEvent;
 use crate::congestion::view::View;
 use evidence::{Evidence, Verdict};
 use longer::Longer;
+use waits::Waits;
 
 /// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.
 const GAIN_DIVISOR: u64 = 16;
@@ -111,10 +116,10 @@ const MOST_ALLOWANCE: Duration = Duration::from_millis(4);
 const LOSS_DIVISOR: u64 = 50;
 /// … and of losses that do not follow the flight, one in so many.
 const INDEPENDENT_DIVISOR: u64 = 5;
-/// Packets of a flight that is large enough to see its own effect.
-const LARGE: u64 = 64;
 /// What the answer to a loss leaves of the window that has been shown not to follow the flight.
 const SMALL_REDUCTION: (u64, u64) = (31, 32);
+/// Small reductions that need no verdict, from one to the next.
+const CREDIT: u32 = 8;
 /// What a reduction leaves of the memory of losses.
 const MEMORY: (u64, u64) = (7, 8);
 
@@ -143,6 +148,11 @@ pub(crate) struct Regain {
     /// percent of them one such period follows the other.
     held_back: u64,
     evidence: Evidence,
+    waits: Waits,
+    /// How long the receiver kept the latest acknowledgment that gave a sample.
+    kept: Duration,
+    /// Small reductions that may still be made without a verdict.
+    credit: u32,
     /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
     lost: u64,
     judged: u64,
@@ -188,6 +198,9 @@ impl Regain {
             was_full: false,
             held_back: 0,
             evidence: Evidence::default(),
+            waits: Waits::new(),
+            kept: Duration::ZERO,
+            credit: CREDIT,
             lost: 0,
             judged: 0,
             lowest: [Duration::MAX; 2],
@@ -198,6 +211,11 @@ impl Regain {
             room: None,
             longer: Longer::Off,
         }
+    }
+
+    /// The latest sample of the round-trip time, without how long the receiver kept the acknowledgment.
+    fn sample(&self, view: View) -> Duration {
+        view.latest_rtt.saturating_sub(self.kept).max(view.min_rtt.min(view.latest_rtt))
     }
 
     /// Whether the queue was empty in each of the last two round trips.
@@ -214,22 +232,24 @@ impl Regain {
         if signal != Signal::Loss || !self.has_started || self.lowest[0] == Duration::MAX {
             return Cause::Congestion;
         }
+        let is_busy = self.waits.is_busy();
         let most = match self.evidence.latest() {
             Some(Verdict::Dependent) => return Cause::Congestion,
-            Some(Verdict::Independent) if self.evidence.largest_flight() >= LARGE * view.datagram => {
-                INDEPENDENT_DIVISOR
-            }
+            Some(Verdict::Independent) if !is_busy => INDEPENDENT_DIVISOR,
             _ => LOSS_DIVISOR,
         };
-        match self.was_empty(view) {
-            false if self.loses_at_most_one_in(most) => Cause::Queue,
-            false => Cause::Congestion,
-            true if self.loses_at_most_one_in(most) => Cause::Chance,
-            true => Cause::Congestion,
+        // What is busy without a wait that would show in a sample is a queue of few packets, or jitter.
+        let is_short = is_busy && self.waits.longest() < 2 * allowance(view.min_rtt);
+        if is_short || !self.loses_at_most_one_in(most) {
+            Cause::Congestion
+        } else if is_busy || !self.was_empty(view) {
+            Cause::Queue
+        } else {
+            Cause::Chance
         }
     }
 
-    /// The window after a loss by chance that needs no test.
+    /// The window after a loss by chance.
     fn reduce_little(&mut self, view: View) -> u64 {
         let least = view.window / SMALL_REDUCTION.1 * SMALL_REDUCTION.0;
         let held_back = std::mem::take(&mut self.held_back);
@@ -247,14 +267,14 @@ impl Regain {
             return Some(urgent);
         }
         let seen = self.longer.view(view);
-        match self.room.filter(|_| is_empty(seen, view.latest_rtt)) {
+        match self.room.filter(|_| is_empty(seen, self.sample(view))) {
             Some(gain) => Some((gain, u64::MAX)),
             None => self.longer.gain_beyond(view.latest_rtt).or_else(|| self.gain_after_chance(view)),
         }
     }
 
     fn gain_after_chance(&self, view: View) -> Option<(u64, u64)> {
-        let prior = self.prior.filter(|_| is_empty(view, view.latest_rtt) && self.room.is_none())?;
+        let prior = self.prior.filter(|_| is_empty(view, self.sample(view)) && self.room.is_none())?;
         Some(match self.rounds {
             _ if view.window >= prior && self.is_bounded => return None,
             _ if view.window >= prior && self.was_full => (GAIN_BEYOND, u64::MAX),
@@ -300,10 +320,13 @@ impl Regain {
                 self.fill(view);
                 self.base.on_start_exit(view);
             }
-            (None, Some(carried)) if self.was_empty(view) && view.window / ROOM.0 >= carried / ROOM.1 => {
-                self.room = Some(ROOM_GAIN.0);
+            (None, Some(carried)) => {
+                let is_ample = view.window / ROOM.0 >= carried / ROOM.1;
+                if is_ample && self.was_empty(view) && !self.waits.is_busy() {
+                    self.room = Some(ROOM_GAIN.0);
+                }
             }
-            (None, _) => {}
+            (None, None) => {}
         }
     }
 }
@@ -341,23 +364,29 @@ impl Growth for Regain {
             self.lost = self.lost / MEMORY.1 * MEMORY.0;
             self.judged = self.judged / MEMORY.1 * MEMORY.0;
             self.evidence.fade();
+        } else {
+            // A start that a loss has ended may have been far below what the path carries, or beside others above it.
+            self.carried = None;
         }
         self.begin(view);
         let is_shown = verdict == Some(Verdict::Independent);
-        if is_shown && cause == Cause::Chance {
+        if is_shown {
+            self.credit = CREDIT;
+        }
+        if cause == Cause::Chance && (is_shown || self.credit > 0) {
+            self.credit -= u32::from(!is_shown);
             return self.reduce_little(view);
         }
         self.held_back = 0;
-        let (reduced, carried) = (self.base.reduce(view, signal), carried(view));
-        if !is_shown || cause != Cause::Queue || carried <= reduced {
-            return reduced;
-        }
-        self.base.on_start_exit(View { window: carried, ..view });
-        carried
+        self.base.reduce(view, signal)
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
+        if self.has_started {
+            self.waits.observe(event);
+        }
         if event.has_rtt_sample {
+            self.kept = event.rtt.latest.saturating_sub(event.rtt.adjusted);
             // What is not used is not on the way.
             let is_used = !event.application_limited && !recovering;
             if is_used {
@@ -370,9 +399,9 @@ impl Growth for Regain {
                 if is_used {
                     self.look_for_room(view);
                 }
-                self.lowest = [self.lowest[1], view.latest_rtt];
+                self.lowest = [self.lowest[1], self.sample(view)];
             }
-            self.lowest[1] = self.lowest[1].min(view.latest_rtt);
+            self.lowest[1] = self.lowest[1].min(self.sample(view));
         }
         if self.has_started {
             self.lost = self.lost.saturating_add(event.lost);

@@ -113,6 +113,8 @@ pub(super) struct Point {
     pub(super) first: Instant,
     /// When the newest of them left.
     pub(super) sent: Instant,
+    /// Its place among all packets sent on the path; zero where only ACKs are known.
+    pub(super) order: u64,
     /// Bytes of them.
     pub(super) bytes: u64,
     /// Bytes of those before the newest.
@@ -132,9 +134,15 @@ pub(super) struct Bound {
     least_before: u64,
     /// Whether arrivals are by the receiver's clock, packet by packet.
     by_receiver: bool,
-    /// The most by which a packet that found the path empty was late, or by which one of a train came after the one
-    /// before, in nanoseconds, and the next to that.
+    /// The most by which packets of a train came after the one before, in nanoseconds, and the next to that.
     jitter: [i128; 2],
+    /// The most by which packets that found the path empty were late, and the next two to that.
+    lone: [i128; 3],
+    /// By how much the latest packet of a train came after the one before. It counts once the next comes right behind:
+    /// what others have overtaken, or could have, was late for a reason of its own.
+    pending: i128,
+    /// The last in order of sending of the packets that have arrived.
+    newest: u64,
     /// The least of round trips less the delays of their packets, in nanoseconds: what the way back takes, by the clock
     /// of the arrivals.
     way_back: Option<i128>,
@@ -159,6 +167,15 @@ pub(super) struct Bound {
     datagram: u64,
 }
 
+/// Keeps the largest, in falling order.
+fn insert(largest: &mut [i128], mut value: i128) {
+    for kept in largest {
+        if value > *kept {
+            std::mem::swap(kept, &mut value);
+        }
+    }
+}
+
 impl Bound {
     pub(super) fn new(datagram: u64, by_receiver: bool) -> Bound {
         Bound {
@@ -166,6 +183,9 @@ impl Bound {
             least_before: 0,
             by_receiver,
             jitter: [0; 2],
+            lone: [0; 3],
+            pending: 0,
+            newest: 0,
             way_back: None,
             slot: 0,
             train: None,
@@ -219,8 +239,10 @@ impl Bound {
 
     /// Packets have arrived; `min_rtt` is the shortest round trip of the path.
     pub(super) fn on_arrival(&mut self, point: Point, min_rtt: Duration) {
-        let Point { first, sent, bytes, before, received, is_exact } = point;
+        let Point { first, sent, order, bytes, before, received, is_exact } = point;
         let delay = received - i128::from(sent.as_nanos());
+        let is_overtaken = order < self.newest;
+        self.newest = self.newest.max(order);
         if self.least_delay.is_none_or(|least| delay < least) {
             (self.least_delay, self.least_before) = (Some(delay), before);
         }
@@ -241,19 +263,24 @@ impl Bound {
             let is_whole = empty <= i128::from(first.as_nanos());
             let (start, bytes) = if is_whole { (first, before) } else { (sent, 0) };
             *train = Train::new(start, sent, bytes, received);
+            self.pending = 0;
             // The newest of many waited for those before it.
             if drained && is_exact && before <= self.datagram {
-                self.add_jitter(delay - least);
+                insert(&mut self.lone, delay - least);
             }
             return;
         }
         // Packets of a train come a packet time apart, unless chance has its hand in it. ACKs come further apart
         // anyway.
         let late = received - train.arrived;
+        let since = i128::from(sent.saturating_since(train.last).nanos());
         train.push(sent, bytes, received);
         let Train { start, last, bytes, arrived, .. } = *train;
-        if self.by_receiver {
-            self.add_jitter(late);
+        if self.by_receiver && !is_overtaken {
+            if since < self.pending {
+                insert(&mut self.jitter, self.pending);
+            }
+            self.pending = late;
         }
         // All of it has arrived by then; the first packet can have done so at its sending and the least delay.
         // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the
@@ -267,8 +294,9 @@ impl Bound {
         let span = Duration::from_nanos(nanos);
         // Its last packet waited for longer than chance explains: the path was full.
         let waited = i128::from(nanos.saturating_sub(last.saturating_since(start).nanos()));
-        let jitter = self.jitter[1];
-        let is_full = || waited >= (CLEAR * jitter).min(i128::from(min_rtt.nanos() / 4));
+        // A packet or two may have been late for a reason of their own.
+        let jitter = self.jitter[1].max(self.lone[2]);
+        let is_full = || waited >= CLEAR * jitter;
         let (mut is_faster, mut of_acks) = (true, Rate::MAX);
         if !self.by_receiver {
             let Some(rate) = self.rate_of_acks() else { return };
@@ -304,11 +332,6 @@ impl Bound {
             return None;
         }
         self.train.as_ref()?.rate_of_acks(self.slot)
-    }
-
-    /// One ACK may be late for a reason of its own, as that of a lone packet is.
-    fn add_jitter(&mut self, late: i128) {
-        self.jitter = [self.jitter[0].max(late), self.jitter[1].max(late.min(self.jitter[0]))];
     }
 
     /// What was measured within a slot that has become known does not count.

@@ -4,7 +4,8 @@
 //! first flight    an initial window for every 100 ms of the round trip, in trains
 //! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
-//! exit            the rate is confirmed, and has not risen for a round trip with the window at what it fills
+//! exit            the rate is confirmed, no flight was delivered an eighth faster, and it has not risen for a round
+//!                 trip with the window at what it fills
 //!                 or by delay: as HyStart++ does
 //!                 (neither where the round trip varies by more than twice the smallest)
 //!                 on a long path, by the smallest delay of a round trip
@@ -161,6 +162,8 @@ pub(crate) struct Peak {
     retreat: Option<Retreat>,
     /// The path is being searched anew, up to this window.
     search: Option<u64>,
+    /// The highest rate at which a flight was delivered.
+    delivered: Option<Rate>,
     /// Later slow starts are standard.
     is_over: bool,
 }
@@ -187,6 +190,7 @@ impl Peak {
             bunches: [0; 2],
             retreat: None,
             search: None,
+            delivered: None,
             is_over: false,
         }
     }
@@ -198,6 +202,10 @@ impl Peak {
 
     /// The highest rate, if it is known to be that of the path.
     fn confirmed(&self) -> Option<Rate> {
+        // Bunches of packets on a crowded channel can be as slow as each other, and the path faster than all of them.
+        if self.delivered > self.peak().map(|peak| peak.mul_ratio(9, 8)) {
+            return None;
+        }
         self.peak().filter(|_| self.settings.is_bound && self.trains.is_confirmed())
     }
 
@@ -344,6 +352,7 @@ impl Start for Peak {
                 false => self.interval.on_ack(event),
             }
         }
+        self.delivered = self.delivered.max(event.delivery.filter(|sample| sample.is_new).map(|sample| sample.rate));
         if self.is_found(view, event) {
             let full = self.peak().map_or(view.window, |rate| Peak::fills(rate, event));
             let window = view.window.min(full + self.slack(full));

@@ -52,7 +52,13 @@ impl Path {
         let sent = self.scene.now;
         self.busy = self.busy.max(sent) + self.rate.time_for(DATAGRAM);
         self.arrived = self.arrived.max(self.busy + self.rtt / 2 + late);
-        Arrival { sent, bytes: DATAGRAM, received: self.arrived.saturating_since(Instant::ZERO), is_told: true }
+        Arrival {
+            sent,
+            order: sent.as_nanos(),
+            bytes: DATAGRAM,
+            received: self.arrived.saturating_since(Instant::ZERO),
+            is_told: true,
+        }
     }
 
     fn take(&mut self, arrivals: &[Arrival], round_started: bool) {
@@ -107,6 +113,39 @@ fn a_train_on_an_empty_path_gives_the_rate_of_the_link() {
         path.train(20, punctual, true);
         assert!((99..=101).contains(&path.percent()), "{rate}: {} %", path.percent());
         assert_eq!(path.start.confirmed(), path.peak(), "twice as long, and the same rate");
+    }
+}
+
+#[test]
+fn packets_that_others_overtake_are_no_jitter() {
+    let mut path = Path::new(LINK, FILL);
+    for packets in [100, 200] {
+        let mut arrivals: Vec<Arrival> = (0..packets).map(|_| path.send(Duration::ZERO)).collect();
+        for (index, arrival) in arrivals.iter_mut().enumerate() {
+            arrival.order = index as u64 + 1_000 * packets;
+            // Also of the last ones, which nothing of the train can overtake any more.
+            if index % 6 == 3 || index + 1 == packets as usize {
+                arrival.received += ms(5);
+            }
+        }
+        arrivals.sort_by_key(|arrival| arrival.received);
+        for (index, arrival) in arrivals.iter().enumerate() {
+            path.scene.now = Instant::ZERO + arrival.received + path.rtt / 2;
+            path.take(core::slice::from_ref(arrival), index == 0);
+        }
+    }
+    assert!(path.start.confirmed().is_some());
+}
+
+#[test]
+fn a_rate_is_not_that_of_the_path_if_a_flight_was_delivered_an_eighth_faster() {
+    let mut path = Path::new(LINK, FILL);
+    path.train(10, punctual, true);
+    path.train(20, punctual, true);
+    let peak = path.start.confirmed().unwrap();
+    for (rate, is_confirmed) in [(peak, true), (peak.mul_ratio(9, 8), true), (peak.mul_ratio(5, 4), false)] {
+        path.start.delivered = Some(rate);
+        assert_eq!(path.start.confirmed().is_some(), is_confirmed, "{rate}");
     }
 }
 
@@ -435,7 +474,7 @@ proptest! {
         let mut path = Path::new(LINK, FILL);
         for (sent, received) in arrivals {
             let sent = Instant::ZERO + us(sent);
-            let arrival = Arrival { sent, bytes: DATAGRAM, received: Duration::from_nanos(received), is_told: true };
+            let arrival = Arrival { sent, order: sent.as_nanos(), bytes: DATAGRAM, received: Duration::from_nanos(received), is_told: true };
             path.take(&[arrival], false);
             path.scene.now += us(10);
         }

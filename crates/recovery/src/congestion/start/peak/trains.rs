@@ -104,8 +104,8 @@ impl Trains {
         }
         for arrival in event.arrivals {
             let received = i128::from(arrival.received.nanos());
-            let (sent, bytes) = (arrival.sent, arrival.bytes);
-            let point = Point { first: sent, sent, bytes, before: 0, received, is_exact: true };
+            let (sent, order, bytes) = (arrival.sent, arrival.order, arrival.bytes);
+            let point = Point { first: sent, sent, order, bytes, before: 0, received, is_exact: true };
             self.told.on_arrival(point, event.rtt.min);
         }
         // An ACK without an RTT sample may be late by anything.
@@ -114,6 +114,7 @@ impl Trains {
             let point = Point {
                 first: event.sent.map_or(sent, |span| span.oldest),
                 sent,
+                order: 0,
                 bytes: event.acked,
                 before: event.acked.saturating_sub(self.datagram),
                 received: i128::from((event.now - delay).as_nanos()),

@@ -17,8 +17,8 @@
 //! verdict on a single sample. That losses do not follow the delay shows nothing, for the queue may be shorter than the
 //! jitter.
 //!
-//! What it cannot know: a flow with a small share of its path does not see its own effect, and finds neither. Losses
-//! that another flow's bursts cause in a queue of a few packets do not follow the own flight. Losses that follow the
+//! What it cannot know: a flow with a small share of its path does not see its own effect, and finds neither, or takes
+//! losses of all for independent; [`waits`](super::waits) finds a queue that all of them fill. Losses that follow the
 //! delay for another reason, such as a crowded channel, pass for congestion.
 //!
 //! | constant | value | what it trades |
@@ -155,11 +155,6 @@ impl Evidence {
                 counts.lost += if is_in_a_row { 0 } else { PARTS };
             }
         }
-    }
-
-    /// The largest flight of late, in bytes.
-    pub(super) fn largest_flight(&self) -> u64 {
-        self.largest_flight
     }
 
     /// What was counted so far shows.

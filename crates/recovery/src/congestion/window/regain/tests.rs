@@ -15,9 +15,16 @@ fn view(window: u64, latest_ms: u64) -> View {
     View { latest_rtt: ms(latest_ms), ..View::new(at(0), window, DATAGRAM, ms(100)) }
 }
 
+/// The path of 100 ms, whose smallest round-trip time is known.
+fn path() -> Scene {
+    let mut scene = Scene::new();
+    scene.ack(0, Some(ms(100)), false);
+    scene
+}
+
 /// A round trip in which these samples come, without a loss that counts.
 fn round(regain: &mut Regain, samples: &[u64]) {
-    let mut scene = Scene::new();
+    let mut scene = path();
     for (index, &latest) in samples.iter().enumerate() {
         let event = scene.ack(0, Some(ms(latest)), index == 0);
         regain.observe(view(1_000_000, latest), &event, false);
@@ -40,6 +47,7 @@ fn reduced(latest_ms: u64, signal: Signal) -> (Regain, u64) {
     let mut regain = regain(1_000);
     round(&mut regain, &[latest_ms]);
     round(&mut regain, &[latest_ms]);
+    regain.credit = 0;
     let window = regain.reduce(view(1_000_000, latest_ms), signal);
     assert_eq!(window, 700_000, "whatever caused it");
     (regain, window)
@@ -61,6 +69,30 @@ fn beyond_the_old_window_it_adds_a_half_as_long_as_the_path_has_never_been_full(
     round(&mut regain, &[150]);
     regain.reduce(view(1_000_000, 150), Signal::Loss);
     assert!(regain.was_full, "a queue");
+}
+
+#[test]
+fn eight_small_reductions_need_no_verdict_and_then_every_one_is_a_test() {
+    let mut regain = regain(0);
+    round(&mut regain, &[100]);
+    round(&mut regain, &[100]);
+    for _ in 0..8 {
+        assert_eq!(regain.reduce(view(1_000_000, 100), Signal::Loss), 968_750);
+    }
+    for _ in 0..8 {
+        assert_eq!(regain.reduce(view(1_000_000, 100), Signal::Loss), 700_000);
+    }
+}
+
+#[test]
+fn a_loss_while_packets_wait_in_a_queue_too_short_for_a_sample_is_congestion() {
+    let mut regain = regain(0);
+    for _ in 0..3 {
+        round(&mut regain, &[100, 102]);
+    }
+    assert!(regain.was_empty(view(1_000_000, 102)));
+    assert_eq!(regain.reduce(view(1_000_000, 102), Signal::Loss), 700_000);
+    assert_eq!(regain.prior, None);
 }
 
 #[test]
@@ -109,7 +141,11 @@ fn after_a_mark_or_losses_that_follow_the_flight_it_is_cubic() {
 #[test]
 fn it_stops_where_a_queue_begins_and_goes_on_when_that_is_gone() {
     let (mut regain, window) = reduced(100, Signal::Loss);
-    let fast = |regain: &mut Regain, latest| regain.grow(view(window, latest), 80_000) >= window + 30_000;
+    let mut scene = path();
+    let mut fast = |regain: &mut Regain, latest| {
+        regain.observe(view(window, latest), &scene.ack(80_000, Some(ms(latest)), false), false);
+        regain.grow(view(window, latest), 80_000) >= window + 30_000
+    };
     assert!(fast(&mut regain, 104));
     assert!(!fast(&mut regain, 105));
     assert!(fast(&mut regain, 100));
@@ -136,6 +172,8 @@ fn a_loss_is_by_chance_if_the_queue_was_empty_once_in_each_of_two_round_trips() 
         for samples in rounds {
             round(&mut regain, samples);
         }
+        // As if one wait had been as short as any other.
+        regain.waits = Waits::new();
         regain.reduce(view(1_000_000, 150), Signal::Loss);
         assert_eq!(regain.prior.is_some() && !regain.is_bounded, is_chance, "{rounds:?}");
     }
@@ -205,18 +243,19 @@ fn queued(window: u64, smoothed_ms: u64) -> View {
     View { smoothed_rtt: ms(smoothed_ms), ..view(window, smoothed_ms) }
 }
 
-/// Reduced from a megabyte of which four tenths were in a queue.
+/// Reduced from a megabyte of which four tenths were in a queue, which has not been in use since.
 fn after_a_queue() -> Regain {
     let mut regain = regain(1_000);
     round(&mut regain, &[166]);
     assert_eq!(regain.reduce(queued(1_000_000, 166), Signal::Loss), 700_000);
     assert_eq!(regain.carried, Some(602_409));
+    regain.waits = Waits::new();
     regain
 }
 
 /// A round trip at this window, in which the smallest sample is this; the gain that the next one has for it.
 fn gain_after(regain: &mut Regain, window: u64, latest_ms: u64) -> Option<u64> {
-    let mut scene = Scene::new();
+    let mut scene = path();
     for is_first in [true, false] {
         let event = scene.ack(0, Some(ms(latest_ms)), is_first);
         regain.observe(view(window, latest_ms), &event, false);
@@ -272,6 +311,8 @@ fn in_room_the_window_grows_by_an_eighth_a_quarter_and_then_by_halves() {
     }
     assert_eq!(gains, [None, None, Some(2), Some(4), Some(8), Some(8)]);
     assert_eq!(regain.grow(view(900_000, 100), 80_000), 940_000);
+    let mut scene = path();
+    regain.observe(view(900_000, 105), &scene.ack(80_000, Some(ms(105)), false), false);
     assert!(regain.grow(view(900_000, 105), 80_000) < 901_000, "as CUBIC while a sample shows a queue");
 }
 
@@ -298,7 +339,7 @@ fn room_ends_with_the_first_round_trip_that_has_a_queue_and_cubic_begins_anew_th
 #[test]
 fn what_is_not_in_use_has_no_room_and_a_pause_ends_it() {
     let mut regain = after_a_queue();
-    let mut scene = Scene::new();
+    let mut scene = path();
     for _ in 0..5 {
         let event = AckEvent { application_limited: true, ..scene.ack(0, Some(ms(100)), true) };
         regain.observe(view(900_000, 100), &event, false);
@@ -315,7 +356,7 @@ fn what_is_not_in_use_has_no_room_and_a_pause_ends_it() {
 #[test]
 fn a_path_that_has_become_longer_gets_the_window_for_the_rate_of_the_start_until_congestion() {
     let mut regain = regain(0);
-    let mut scene = Scene::new();
+    let mut scene = path();
     let mut round = |regain: &mut Regain, window: u64, now: u64| {
         let event = scene.ack(0, Some(ms(300)), true);
         regain.observe(View { now: at(now), ..view(window, 300) }, &event, false);
@@ -339,7 +380,7 @@ fn a_path_that_has_become_longer_gets_the_window_for_the_rate_of_the_start_until
 #[test]
 fn a_pause_ends_a_trial_and_an_older_growth_forgets_its_own() {
     let mut regain = regain(0);
-    let mut scene = Scene::new();
+    let mut scene = path();
     for _ in 0..3 {
         let event = scene.ack(0, Some(ms(300)), true);
         regain.observe(view(1_000_000, 300), &event, false);
@@ -398,6 +439,7 @@ proptest! {
     ) {
         let (mut regain, mut cubic) = (regain(0), Cubic::default());
         cubic.on_start_exit(view(1_000_000, 100));
+        regain.credit = 0;
         for (window, acked, is_congested, latest) in steps {
             let view = view(window, latest);
             if is_congested {

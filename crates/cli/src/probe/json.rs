@@ -1,0 +1,109 @@
+//! A measurement as JSON. Times are in milliseconds, counted from the first datagram.
+
+use serde_json::{Value, json};
+use thalweg_link::Quantiles;
+use thalweg_probe::{Event, FirstHop, Summary, Suspension, WaySummary};
+
+use super::measured::Measured;
+
+fn ms(nanos: i64) -> f64 {
+    // To the microsecond: more is noise.
+    (nanos as f64 / 1e3).round() / 1e3
+}
+
+fn quantiles(of: &Quantiles) -> Value {
+    let at = |num, den| ms(of.quantile(num, den).as_nanos() as i64);
+    json!({
+        "count": of.count(),
+        "min": ms(of.min().as_nanos() as i64),
+        "p50": at(1, 2),
+        "p90": at(90, 100),
+        "p95": at(95, 100),
+        "p99": at(99, 100),
+        "max": ms(of.max().as_nanos() as i64),
+    })
+}
+
+fn way(way: &WaySummary) -> Value {
+    let fate = &way.fate;
+    let bursts = |burst: &thalweg_probe::Burst| json!({"at": ms(burst.start), "count": burst.count});
+    let queue = |queue: &thalweg_probe::StandingQueue| json!({"at": ms(queue.start), "length": ms(queue.end - queue.start), "most": ms(queue.most)});
+    json!({
+        "delay": quantiles(&way.delays),
+        "sent": fate.sent,
+        "lost": fate.lost,
+        "loss_bursts": fate.bursts.iter().filter(|burst| burst.count > 1).map(bursts).collect::<Vec<_>>(),
+        "gilbert": fate.gilbert(),
+        "reordered": fate.reordered,
+        "most_overtaken": fate.most_overtaken,
+        "duplicates": fate.duplicates,
+        "ecn": fate.ecn,
+        "standing_queues": way.queues.iter().map(queue).collect::<Vec<_>>(),
+        "sender_lateness": quantiles(&way.lateness),
+    })
+}
+
+fn event(event: &Event) -> Value {
+    let one = |each: &Suspension| {
+        let (at, length) = (ms(each.start), ms(each.length()));
+        json!({"at": at, "at_error": ms(each.start_error), "length": length, "held": each.held, "lost": each.lost})
+    };
+    json!({
+        "at": ms(event.start),
+        "length": ms(event.length()),
+        "way": event.way(),
+        "series": event.series,
+        "up": event.up.as_ref().map(one),
+        "down": event.down.as_ref().map(one),
+    })
+}
+
+fn summary(summary: &Summary) -> Value {
+    let clock = |piece: &thalweg_probe::ClockPiece| {
+        json!({
+            "offset": ms(piece.offset),
+            "offset_bound": ms(piece.bound),
+            "drift_ppm": piece.drift * 1e6,
+            "drift_ppm_bounds": [piece.drifts.0 * 1e6, piece.drifts.1 * 1e6],
+        })
+    };
+    let pause = |pause: &thalweg_probe::Pause| json!({"at": ms(pause.start), "length": ms(pause.end - pause.start), "end": pause.end_of_path.name()});
+    json!({
+        "length": ms(summary.length),
+        "interval": ms(summary.interval),
+        "clock": summary.clock.iter().map(clock).collect::<Vec<_>>(),
+        "round_trip": quantiles(&summary.round_trips),
+        "up": way(&summary.up),
+        "down": way(&summary.down),
+        "suspensions": summary.events.iter().map(event).collect::<Vec<_>>(),
+        "pauses": summary.pauses.iter().map(pause).collect::<Vec<_>>(),
+        "unknown": summary.unknown,
+        "omitted": summary.omitted,
+    })
+}
+
+fn first_hop(hop: &FirstHop) -> Value {
+    json!({
+        "address": hop.address.map(|address| address.to_string()),
+        "answers": hop.answers,
+        "round_trip": ms(hop.round_trip),
+        "held": hop.held,
+        "passed": hop.passed,
+    })
+}
+
+/// The line of JSON at the end of a measurement.
+pub(super) fn result(measured: &Measured) -> Value {
+    let since = |at: u64| ms(at.saturating_sub(measured.started) as i64);
+    let gap = |each: &thalweg_probe::Break| json!({"at": since(each.from), "until": each.until.map(since), "cause": each.cause});
+    json!({
+        "event": "result",
+        "server": measured.server.to_string(),
+        "answer": measured.answer,
+        "first_hop": measured.first_hop.as_ref().map(first_hop),
+        "arrivals_by": if measured.stamped { "kernel" } else { "program" },
+        "complete": measured.lost().is_none(),
+        "without_session": measured.breaks.iter().map(gap).collect::<Vec<_>>(),
+        "measured": measured.summary.as_ref().map(summary),
+    })
+}

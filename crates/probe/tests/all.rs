@@ -1,0 +1,17 @@
+//! A client and a server of the probe over links of the lab, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+#[path = "all/abuse.rs"]
+mod abuse;
+#[path = "all/answers.rs"]
+mod answers;
+#[path = "all/judge.rs"]
+mod judge;
+#[path = "all/paths.rs"]
+mod paths;
+#[path = "all/scenarios.rs"]
+mod scenarios;
+#[path = "all/truth.rs"]
+mod truth;
+#[path = "all/world.rs"]
+mod world;

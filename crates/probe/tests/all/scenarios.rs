@@ -1,0 +1,97 @@
+//! What is written of a measured path gives the same path in the lab.
+
+use std::collections::BTreeMap;
+
+use thalweg_link::trace::{Trace, Traces};
+use thalweg_link::{PathConfig, Paths, Quantiles};
+use thalweg_probe::{Event, Findings, Replay, Summary, Way, scenario};
+use thalweg_units::Duration;
+
+use crate::judge::path;
+use crate::world::{HostClock, World};
+
+struct Files(BTreeMap<&'static str, String>);
+
+impl Traces for Files {
+    fn get(&self, name: &str) -> Result<Trace, String> {
+        let text = self.0.get(name).ok_or("no such file")?;
+        Trace::parse(name, text, name.to_owned()).map_err(|error| error.to_string())
+    }
+}
+
+/// Measures a path; its findings, and its model and its replay.
+fn measured(hops: &[PathConfig], seed: u64, length: u64) -> (Summary, Vec<PathConfig>, Vec<PathConfig>) {
+    let server_clock = HostClock { origin: 5_000_000, drift: 40 };
+    let world = World { server_clock, length: Duration::from_secs(length), ..World::over(hops, seed) };
+    let findings = Findings::of(&world.run().0).unwrap();
+    let mut replay = Replay::default();
+    replay.add(&findings);
+    let summary = Summary::of(findings);
+    let files = Files([("x-up.csv", replay.text(Way::Up)), ("x-down.csv", replay.text(Way::Down))].into());
+    let text = scenario(&summary, ["x-up.csv", "x-down.csv"]);
+    let paths = Paths::parse("measured", &text, &files).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let hops = |name| paths.hops(name).unwrap();
+    (summary, hops("model"), hops("replay"))
+}
+
+fn ratio(a: &Quantiles, b: &Quantiles, percent: u64) -> f64 {
+    a.quantile(percent, 100).as_secs_f64() / b.quantile(percent, 100).as_secs_f64()
+}
+
+#[test]
+fn a_replay_is_what_was_measured() {
+    for seed in 1..=3 {
+        let (first, _, replay) = measured(&path("preset = \"wifi\""), seed, 300);
+        let (again, ..) = measured(&replay, seed + 100, 300);
+        for percent in [50, 90, 95, 99] {
+            for (one, two) in [(&first.round_trips, &again.round_trips), (&first.up.delays, &again.up.delays)] {
+                let ratio = ratio(two, one, percent);
+                assert!((0.95..1.05).contains(&ratio), "seed {seed}, {percent} %: {ratio}");
+            }
+        }
+        let near = |a: &Event, b: &Event| {
+            let close = |a: i64, b: i64, limit: i64| (a - b).abs() <= limit;
+            // Starts are known to half an interval, and the second measurement began at another time within it.
+            close(a.end, b.end, 12_000_000) && close(a.length(), b.length(), 24_000_000) && a.way() == b.way()
+        };
+        let missing: Vec<&Event> =
+            first.events.iter().filter(|event| !again.events.iter().any(|other| near(event, other))).collect();
+        assert!(missing.len() * 50 <= first.events.len(), "seed {seed}: {missing:?}");
+        assert!(again.events.len() <= first.events.len() + 1);
+        for way in Way::BOTH {
+            let (one, two) = (first.way(way).fate.lost as f64, again.way(way).fate.lost as f64);
+            assert!((one - two).abs() <= 3.0 + one / 5.0, "seed {seed}: {one} and {two} lost");
+        }
+    }
+}
+
+#[test]
+fn a_model_is_like_what_was_measured() {
+    let (first, model, _) = measured(&path("preset = \"wifi\""), 4, 600);
+    let (mut sums, mut events, seeds) = ([0.0; 3], 0, 10);
+    for seed in 1..=seeds {
+        let (again, ..) = measured(&model, seed, 300);
+        for (sum, percent) in sums.iter_mut().zip([50, 90, 95]) {
+            *sum += ratio(&again.round_trips, &first.round_trips, percent) / seeds as f64;
+        }
+        events += again.events.len();
+    }
+    assert!(sums.iter().all(|ratio| (0.9..1.1).contains(ratio)), "{sums:?}");
+    let per_minute = events as f64 / seeds as f64 / 5.0;
+    let measured = first.events.len() as f64 / 10.0;
+    // Poisson: two deviations of the count that was measured.
+    let deviation = (first.events.len() as f64).sqrt() / 10.0;
+    assert!((per_minute - measured).abs() < 2.0 * deviation, "{per_minute} and {measured}");
+}
+
+#[test]
+fn a_quiet_path_has_a_model_too() {
+    let quiet =
+        path("up = { rate = \"10 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"10 Mbps\", delay = \"30 ms\" }");
+    let (first, model, replay) = measured(&quiet, 1, 30);
+    for hops in [model, replay] {
+        let (again, ..) = measured(&hops, 2, 30);
+        let ratio = ratio(&again.round_trips, &first.round_trips, 50);
+        assert!((0.99..1.01).contains(&ratio) && again.events.is_empty(), "{ratio}");
+    }
+}
