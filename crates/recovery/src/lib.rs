@@ -318,6 +318,7 @@ impl<T: Clone> Recovery<T> {
     ///
     /// Numbers increase strictly within a space; what is left out counts as skipped, and an acknowledgment for it is an
     /// error.
+    #[inline]
     pub fn on_sent(&mut self, space: SpaceId, packet: Sent<T>, app_has_more: bool) {
         let now = packet.time;
         self.see(now);
@@ -513,6 +514,9 @@ impl<T: Clone> Recovery<T> {
     /// The largest probe timeout among the spaces of application data (draft-ietf-quic-multipath-21 sections 2.5 and
     /// 2.6).
     pub fn largest_pto(&self) -> Duration {
+        if !self.spaces.has_further() {
+            return self.pto(SpaceId::DATA);
+        }
         let further = self.spaces.iter().map(Space::id).filter(|space| space.is_data() && *space != SpaceId::DATA);
         further.map(|space| self.pto(space)).fold(self.pto(SpaceId::DATA), Duration::max)
     }

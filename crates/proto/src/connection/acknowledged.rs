@@ -102,7 +102,10 @@ impl Connection {
     /// Reports to all parts what was acknowledged and what was lost.
     pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<Box<SentFrames>>) {
         // Room for the packets of a burst is given back when recovery gives back its own.
-        let capacity = self.spaces.data().map(|(space, _)| self.recovery.capacity(SpaceId::Data(space))).sum();
+        let capacity = match self.paths.has_choice() {
+            true => self.spaces.data().map(|(space, _)| self.recovery.capacity(SpaceId::Data(space))).sum(),
+            false => self.recovery.capacity(SpaceId::DATA),
+        };
         self.spaces.spare.limit(capacity);
         for acked in outcome.acked.drain(..) {
             self.on_packet_acked(now, &acked);
@@ -139,7 +142,7 @@ impl Connection {
             }
         }
         if space.is_data() {
-            let three_pto = self.recovery.largest_pto() * 3;
+            let three_pto = || self.recovery.largest_pto() * 3;
             self.keys.on_acked(now, space, packet.number, three_pto);
         }
         self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {

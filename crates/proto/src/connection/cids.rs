@@ -46,7 +46,11 @@ impl Cids {
     }
 
     /// The peer's IDs for a path; those of the first for a path that is not known.
+    #[inline]
     pub fn remote_of(&self, space: DataSpace) -> &RemoteCids {
+        if space == DataSpace::FIRST {
+            return &self.remote;
+        }
         self.path(space).map_or(&self.remote, |known| &known.remote)
     }
 
@@ -113,11 +117,9 @@ impl Cids {
         }
     }
 
-    /// Whether frames about IDs wait to be sent.
-    pub fn has_frames(&self) -> bool {
-        self.local.has_announcements()
-            || self.remote.has_retirements()
-            || self.further.iter().any(|path| path.local.has_announcements() || path.remote.has_retirements())
+    /// Whether frames about IDs of further paths wait to be sent.
+    pub fn further_have_frames(&self) -> bool {
+        self.further.iter().any(|path| path.local.has_announcements() || path.remote.has_retirements())
     }
 
     /// Whether `token` ends a stateless reset by the peer. Compares with all tokens, in constant time.

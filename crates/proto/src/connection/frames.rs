@@ -61,12 +61,15 @@ impl Connection {
         };
         let mut effects = Effects { ack_eliciting: false, probing_only: true };
         for frame in FrameIter::new(payload) {
-            let frame = frame?;
+            // By reference: a frame is large, and there is one in every packet.
+            let frame = match &frame {
+                Ok(frame) => frame,
+                Err(error) => return Err(error.clone()),
+            };
             frame.check_allowed(level, self.side)?;
             effects.ack_eliciting |= frame.is_ack_eliciting();
             effects.probing_only &= frame.is_probing();
-            let ty = frame.ty();
-            self.on_frame(now, packet, frame).map_err(|error| error.in_frame(ty))?;
+            self.on_frame(now, &packet, frame).map_err(|error| error.in_frame(frame.ty()))?;
             if !self.lifecycle.is_open() {
                 break;
             }
@@ -75,9 +78,9 @@ impl Connection {
     }
 
     /// Tells frames apart.
-    fn on_frame(&mut self, now: Instant, packet: Received<'_>, frame: Frame<'_>) -> Result<(), TransportError> {
-        let Received { at, space, path, dcid, .. } = packet;
-        match frame {
+    fn on_frame(&mut self, now: Instant, packet: &Received<'_>, frame: &Frame<'_>) -> Result<(), TransportError> {
+        let Received { at, space, path, dcid, .. } = *packet;
+        match *frame {
             Frame::Stream { id, offset, fin, data } => {
                 if fin {
                     self.spaces[space].acks.force_due();
@@ -85,7 +88,7 @@ impl Connection {
                 self.streams.on_stream(id, offset, fin, data)?;
             }
             // With several paths too this is about the first (draft-ietf-quic-multipath-21 section 2.3).
-            Frame::Ack(ack) => self.on_ack_frame(now, at, SpaceId::ALL[space.index()], &ack)?,
+            Frame::Ack(ref ack) => self.on_ack_frame(now, at, SpaceId::ALL[space.index()], ack)?,
             Frame::Padding(_) | Frame::Ping => {}
             Frame::Crypto { offset, data } => self.on_crypto(now, space, offset, data)?,
             Frame::ResetStream { id, error_code, final_size } => {
@@ -98,7 +101,7 @@ impl Connection {
             Frame::DataBlocked(limit) => self.streams.on_data_blocked(limit),
             Frame::StreamDataBlocked { id, limit } => self.streams.on_stream_data_blocked(id, limit)?,
             Frame::StreamsBlocked { dir, limit } => self.streams.on_streams_blocked(dir, limit)?,
-            Frame::NewConnectionId(new) => self.on_new_cid(&new)?,
+            Frame::NewConnectionId(ref new) => self.on_new_cid(new)?,
             Frame::RetireConnectionId(sequence) => {
                 let until = now + self.recovery.pto(SpaceId::DATA) * RETIRED_FOR_PTOS;
                 self.cids.local.on_retire(sequence, dcid, until)?;
@@ -138,8 +141,8 @@ impl Connection {
                 let reason = "frame of an extension that was not negotiated: min_ack_delay";
                 return Err(TransportError::frame_encoding(reason));
             }
-            Frame::PathAck { path, ack } => self.on_path_ack(now, at, path, &ack)?,
-            Frame::Path(frame) => self.on_path_frame(now, packet, &frame)?,
+            Frame::PathAck { path, ref ack } => self.on_path_ack(now, at, path, ack)?,
+            Frame::Path(ref frame) => self.on_path_frame(now, packet, frame)?,
             Frame::AckFrequency(request) => {
                 for (_, state) in self.spaces.data_mut() {
                     state.acks.on_ack_frequency(&request)?;

@@ -314,13 +314,20 @@ impl Connection {
         self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().smoothed)
     }
 
-    /// The smallest round trip seen on a path, by default the active one, or the assumed one.
+    /// The smoothed round-trip time of the active path, and the smallest of the one by which something came if there
+    /// are several, or the assumed one.
     ///
-    /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated
-    /// would thin them out long after.
-    fn min_rtt(&self, path: Option<PathKey>) -> Duration {
-        let path = path.map_or(self.paths.active().id, |path| self.paths[path].id);
-        self.recovery.path(path).map_or(self.config.initial_rtt, |path| path.rtt().min)
+    /// Acknowledgments are timed by the smallest: who mostly receives has few samples, and one that a suspension has
+    /// inflated would thin them out long after.
+    #[inline]
+    fn rtts(&self, arrived: Option<PathKey>) -> (Duration, Duration) {
+        let active = self.active_path();
+        let of_arrival = match arrived {
+            Some(path) if self.paths.has_choice() => self.recovery.path(self.paths[path].id),
+            _ => active,
+        };
+        let initial = self.config.initial_rtt;
+        (active.map_or(initial, |path| path.rtt().smoothed), of_arrival.map_or(initial, |path| path.rtt().min))
     }
 
     /// UDP payload per datagram on the active path.
@@ -346,9 +353,11 @@ impl Connection {
     /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
     /// something else happens they do no harm.
     fn forget_retired_cids(&mut self, now: Instant) {
-        let further = self.cids.further.iter_mut().map(|path| &mut path.local);
-        for local in std::iter::once(&mut self.cids.local).chain(further) {
-            while let Some(cid) = local.poll_forgotten(now) {
+        while let Some(cid) = self.cids.local.poll_forgotten(now) {
+            self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
+        }
+        for path in &mut self.cids.further {
+            while let Some(cid) = path.local.poll_forgotten(now) {
                 self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
             }
         }

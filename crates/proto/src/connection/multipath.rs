@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     Side,
+    ack::AckTracker,
     cid::{ConnectionId, ResetToken},
     config::AckPath,
     error::{TransportError, TransportErrorCode},
@@ -405,7 +406,7 @@ impl Connection {
     pub(super) fn on_path_frame(
         &mut self,
         now: Instant,
-        packet: Received<'_>,
+        packet: &Received<'_>,
         frame: &PathFrame,
     ) -> Result<(), TransportError> {
         let initial = self.handshake.peer_params.initial_max_path_id.unwrap_or(0);
@@ -463,7 +464,14 @@ impl Connection {
     }
 
     /// Appends the frames about paths that wait, as far as they fit.
+    #[inline]
     pub(super) fn write_path_control(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SmallVec<[Control; 1]>) {
+        if self.paths.several().is_some() {
+            self.write_path_control_of_several(buf, limit, record);
+        }
+    }
+
+    fn write_path_control_of_several(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SmallVec<[Control; 1]>) {
         let Some(several) = self.paths.several_mut() else { return };
         let mut write = |frame: PathFrame, control: PathControl| {
             let frame = Frame::Path(frame);
@@ -561,11 +569,13 @@ impl Connection {
     }
 
     /// Whether a probe on the path of a space carries nothing but a PING: what the path owes leaves on others.
+    #[inline]
     pub(super) fn is_probed_by_ping(&self, space: SpaceId) -> bool {
-        let SpaceId::Data(name) = space else { return false };
-        self.paths.has_choice()
-            && self.paths.set(name).is_some_and(|set| self.is_silent(set.active().id))
-            && self.others_answer(name)
+        self.paths.has_choice() && matches!(space, SpaceId::Data(name) if self.leaves_data_to_others(name))
+    }
+
+    fn leaves_data_to_others(&self, name: DataSpace) -> bool {
+        self.paths.set(name).is_some_and(|set| self.is_silent(set.active().id)) && self.others_answer(name)
     }
 
     /// The paths that may carry data: those that answer and that the peer does not want as a backup; if there are none,
@@ -631,27 +641,25 @@ impl Connection {
     }
 
     /// Whether the acknowledgments of a space leave by another path than its own.
+    #[inline]
     pub(super) fn acks_go_elsewhere(&self, now: Instant, space: SpaceId) -> bool {
-        let SpaceId::Data(name) = space else { return false };
-        self.paths.has_choice() && self.ack_path(now, name) != name
+        self.paths.has_choice() && matches!(space, SpaceId::Data(name) if self.ack_path(now, name) != name)
     }
 
     /// Whether acknowledgments of other spaces that leave by the path of `space` are due.
+    #[inline]
     pub(super) fn owes_acks_of_others(&self, now: Instant, space: SpaceId) -> bool {
-        let SpaceId::Data(name) = space else { return false };
-        self.paths.has_choice()
-            && self
-                .spaces
-                .data()
-                .any(|(other, state)| other != name && state.acks.due(now) && self.ack_path(now, other) == name)
+        self.paths.has_choice() && matches!(space, SpaceId::Data(name) if self.owes_acks_of_paths_but(now, name))
+    }
+
+    fn owes_acks_of_paths_but(&self, now: Instant, name: DataSpace) -> bool {
+        let is_owed = |other, acks: &AckTracker| other != name && acks.due(now) && self.ack_path(now, other) == name;
+        self.spaces.data().any(|(other, state)| is_owed(other, &state.acks))
     }
 
     /// Appends the acknowledgments of other spaces that leave by the path of a packet.
     pub(super) fn write_acks_of_others(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, space: SpaceId) {
         let SpaceId::Data(name) = space else { return };
-        if !self.paths.has_choice() {
-            return;
-        }
         let others: SmallVec<[DataSpace; 4]> = self
             .spaces
             .data()

@@ -78,9 +78,8 @@ impl Connection {
             None => return self.reports.drop_packet(now, None, size, DropReason::UnknownPath),
         }
         let mut arrival = Arrival { meta: *meta, at: now, space, path, size, dcid: None };
-        let rtt = self.rtt();
+        let (rtt, min_rtt) = self.rtts(path);
         self.streams.set_clock(now, rtt);
-        let min_rtt = self.min_rtt(path);
         self.spaces[SpaceId::Data(space)].acks.set_rtt(min_rtt);
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
@@ -91,6 +90,7 @@ impl Connection {
     }
 
     /// The path that a datagram is addressed to by its destination connection ID.
+    #[inline]
     fn space_of(&self, datagram: &[u8]) -> DataSpace {
         if self.paths.several().is_none() || packet::is_long(datagram) {
             return DataSpace::FIRST;
@@ -107,6 +107,7 @@ impl Connection {
         )
     }
 
+    #[inline]
     fn on_bytes_received(&mut self, now: Instant, path: PathKey, size: usize) {
         let path = &mut self.paths[path];
         path.received += size as u64;
@@ -351,13 +352,16 @@ impl Connection {
 
     /// The newest packet by number of application data: it shows the peer's spin bit, and where the peer is.
     fn on_newest(&mut self, now: Instant, arrival: &mut Arrival, header: &Header, effects: Effects) {
-        // Its frames may have made us forget the path.
-        arrival.path = self.paths.find(arrival.space, &arrival.meta, self.side);
+        let in_use = arrival.path.filter(|path| self.paths.is_active(*path));
+        if in_use.is_none() {
+            // Its frames may have made us forget the path.
+            arrival.path = self.paths.find(arrival.space, &arrival.meta, self.side);
+        }
         let Some(path) = arrival.path else { return };
         if let Header::Short { spin, .. } = header {
             self.paths[path].spin.on_newest(self.side, *spin);
         }
-        if !self.paths.is_active(path) && !effects.probing_only && self.may_come_from_new_path() {
+        if in_use.is_none() && !self.paths.is_active(path) && !effects.probing_only && self.may_come_from_new_path() {
             let (paths, mut with) = self.migration();
             paths.follow_peer(now, path, &mut with);
         }

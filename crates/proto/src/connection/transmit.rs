@@ -1,7 +1,7 @@
 //! Outgoing datagrams: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
 
 use bytes::Bytes;
-use thalweg_recovery::{Budget, Ecn, PathId, SpaceId};
+use thalweg_recovery::{Budget, DataSpace, Ecn, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -226,11 +226,12 @@ impl Connection {
         // RFC 9000 sections 8.2.1 and 8.2.2: full size, unless the address is not validated and has not earned so much.
         let room = |path: &Path| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
         let may_send = |path: &&Path| path.validation.has_frames() && room(path) >= MIN_PACKET;
-        let live = self.paths.sets().filter(|set| {
-            !matches!(set.stage(), Stage::Abandoned { .. }) && self.cids.remote_of(set.id()).has_active()
-        });
-        let (key, space, room) =
-            live.flat_map(PathSet::iter).find(may_send).map(|path| (path.key(), path.space(), room(path)))?;
+        let is_live =
+            |id: DataSpace, stage| !matches!(stage, Stage::Abandoned { .. }) && self.cids.remote_of(id).has_active();
+        let (key, space, room) = self.paths.sets().find_map(|set| {
+            let path = set.iter().find(may_send)?;
+            is_live(set.id(), set.stage()).then(|| (path.key(), path.space(), room(path)))
+        })?;
         let is_active = self.paths.is_active(key);
         let fresh = challenge_data(&mut self.rng);
         let mut packet = self.begin_packet(buf, space, key, Ecn::NotEct);

@@ -121,7 +121,10 @@ impl Connection {
     }
 
     fn has_control(&self) -> bool {
-        self.handshake.has_frames() || self.cids.has_frames() || self.paths.has_frames()
+        self.handshake.has_frames()
+            || self.cids.local.has_announcements()
+            || self.cids.remote.has_retirements()
+            || self.paths.several().is_some_and(|several| several.has_frames() || self.cids.further_have_frames())
     }
 
     pub(super) fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: PathKey, ecn: Ecn) -> OpenPacket {
@@ -159,12 +162,14 @@ impl Connection {
     ) {
         let early = packet.kind == PacketKind::ZeroRtt;
         let space = packet.space;
-        let elsewhere = self.acks_go_elsewhere(now, space);
+        let may_write_own = !early && !self.acks_go_elsewhere(now, space);
         let state = &mut self.spaces[space];
-        if !early && !elsewhere && (state.acks.pending() || state.acks.due(now)) {
+        if may_write_own && (state.acks.pending() || state.acks.due(now)) {
             packet.frames.acked = state.acks.write(now, buf, limit);
         }
-        self.write_acks_of_others(now, buf, limit, space);
+        if self.paths.has_choice() {
+            self.write_acks_of_others(now, buf, limit, space);
+        }
         let state = &mut self.spaces[space];
         let acks_end = buf.len();
         if content == Content::Acks {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use thalweg_recovery::{DataSpace, SpaceId};
 use thalweg_units::Instant;
 
@@ -21,8 +20,10 @@ struct OneRtt {
     phase: bool,
     /// Whether a packet of the current phase was acknowledged (RFC 9001 section 6.1).
     confirmed: bool,
-    /// The packet numbers by which generations are told apart, by space.
-    numbers: SmallVec<[(DataSpace, Numbers); 1]>,
+    /// The packet numbers by which generations are told apart: those of the first space.
+    first: Numbers,
+    /// Those of further spaces.
+    further: Vec<(DataSpace, Numbers)>,
     /// Packets sealed under the current keys.
     sealed: u64,
 }
@@ -50,20 +51,33 @@ impl Numbers {
 
 impl OneRtt {
     /// The numbers of a space, which has received or sent something.
+    #[inline]
     fn numbers(&mut self, space: SpaceId) -> &mut Numbers {
-        let name = DataSpace(nonce_path(space));
-        let known = self.numbers.iter().position(|(known, _)| *known == name);
+        match nonce_path(space) {
+            0 => &mut self.first,
+            further => self.numbers_of_further(DataSpace(further)),
+        }
+    }
+
+    #[cold]
+    fn numbers_of_further(&mut self, name: DataSpace) -> &mut Numbers {
+        let known = self.further.iter().position(|(known, _)| *known == name);
         let index = known.unwrap_or_else(|| {
-            self.numbers.push((name, Numbers::default()));
-            self.numbers.len() - 1
+            self.further.push((name, Numbers::default()));
+            self.further.len() - 1
         });
-        &mut self.numbers[index].1
+        &mut self.further[index].1
     }
 
     /// The same without taking note of a new space.
     fn numbers_of(&self, space: SpaceId) -> Numbers {
-        let name = DataSpace(nonce_path(space));
-        self.numbers.iter().find(|(known, _)| *known == name).map(|(_, numbers)| *numbers).unwrap_or_default()
+        match nonce_path(space) {
+            0 => self.first,
+            further => {
+                let known = self.further.iter().find(|(known, _)| *known == DataSpace(further));
+                known.map(|(_, numbers)| *numbers).unwrap_or_default()
+            }
+        }
     }
 }
 
@@ -134,7 +148,8 @@ impl KeyStore {
             previous: None,
             phase: false,
             confirmed: false,
-            numbers: SmallVec::new(),
+            first: Numbers::default(),
+            further: Vec::new(),
             sealed: 0,
         });
     }
@@ -249,7 +264,7 @@ impl KeyStore {
         let numbers = keys.numbers_of(space);
         let delayed = numbers.first_received.is_none_or(|first| number < first);
         // A path that has carried nothing of this generation may be the first to carry the next one.
-        let may_be_either = numbers.first_received.is_none() && keys.numbers.len() > 1;
+        let may_be_either = numbers.first_received.is_none() && !keys.further.is_empty();
         if let Some(previous) = keys.previous.as_ref().filter(|_| delayed && !may_be_either) {
             let Ok(len) = previous.remote.open(path, number, header, payload) else { return Ok(None) };
             let numbers = keys.numbers(space);
@@ -333,7 +348,8 @@ impl KeyStore {
         keys.previous = Some(Previous { remote: old.remote, until: None });
         keys.next = session.next_one_rtt();
         keys.phase = !keys.phase;
-        keys.numbers.iter_mut().for_each(|(_, numbers)| numbers.rotate());
+        keys.first.rotate();
+        keys.further.iter_mut().for_each(|(_, numbers)| numbers.rotate());
         keys.confirmed = false;
         keys.sealed = 0;
         self.updates += 1;
@@ -354,12 +370,13 @@ impl KeyStore {
 
     /// 1-RTT packet `number` of `space` was acknowledged; once that confirms an update, old keys live another three
     /// PTO.
-    pub fn on_acked(&mut self, now: Instant, space: SpaceId, number: u64, three_pto: Duration) {
+    #[inline]
+    pub fn on_acked(&mut self, now: Instant, space: SpaceId, number: u64, three_pto: impl FnOnce() -> Duration) {
         let Some(keys) = self.one_rtt.as_mut() else { return };
         if !keys.confirmed && keys.numbers_of(space).first_sent.is_some_and(|first| number >= first) {
             keys.confirmed = true;
             if let Some(previous) = keys.previous.as_mut() {
-                previous.until = Some(now + three_pto);
+                previous.until = Some(now + three_pto());
             }
         }
     }
@@ -367,7 +384,7 @@ impl KeyStore {
     /// A path is no more: its numbers tell nothing any longer.
     pub fn forget_space(&mut self, space: DataSpace) {
         if let Some(keys) = self.one_rtt.as_mut() {
-            keys.numbers.retain(|(known, _)| *known != space);
+            keys.further.retain(|(known, _)| *known != space);
         }
     }
 

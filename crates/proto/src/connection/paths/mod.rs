@@ -18,7 +18,7 @@ use std::{
     ops::{Index, IndexMut},
 };
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use thalweg_recovery::{DataSpace, PathId, Recovery};
 use thalweg_units::Instant;
 
@@ -36,9 +36,11 @@ use crate::{Side, mtu::MtuDiscovery, udp::DatagramMeta};
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Paths {
-    /// At least one, by ascending path identifier.
-    sets: SmallVec<[PathSet; 1]>,
-    /// The position of the one that stands for the connection: the first that nobody has given up.
+    /// The one with the lowest path identifier: nearly always the only one, which every packet asks for.
+    first: PathSet,
+    /// The others, by ascending path identifier.
+    further: Vec<PathSet>,
+    /// The position, among all, of the one that stands for the connection: the first that nobody has given up.
     main: usize,
     /// What there is besides where both ends have agreed to use several at once.
     several: Option<Box<Several>>,
@@ -47,37 +49,72 @@ pub(crate) struct Paths {
 impl Paths {
     /// Of a connection that begins with one path.
     pub fn new(now: Instant, first: Path) -> Paths {
-        Paths { sets: smallvec![PathSet::new(now, DataSpace::FIRST, first, Stage::Open)], main: 0, several: None }
+        let first = PathSet::new(now, DataSpace::FIRST, first, Stage::Open);
+        Paths { first, further: Vec::new(), main: 0, several: None }
+    }
+
+    /// The one at a position among all.
+    #[inline]
+    fn at(&self, position: usize) -> &PathSet {
+        match position.checked_sub(1) {
+            None => &self.first,
+            Some(further) => &self.further[further],
+        }
+    }
+
+    /// The one at a position among all.
+    #[inline]
+    fn at_mut(&mut self, position: usize) -> &mut PathSet {
+        match position.checked_sub(1) {
+            None => &mut self.first,
+            Some(further) => &mut self.further[further],
+        }
     }
 
     /// The address pairs of the path that stands for the connection.
+    #[inline]
     fn main(&self) -> &PathSet {
-        &self.sets[self.main]
+        self.at(self.main)
     }
 
     /// The address pair in use on the path that stands for the connection.
+    #[inline]
     pub fn active(&self) -> &Path {
         self.main().active()
     }
 
     /// The address pair in use on the path that stands for the connection.
+    #[inline]
     pub fn active_mut(&mut self) -> &mut Path {
-        self.sets[self.main].active_mut()
+        self.at_mut(self.main).active_mut()
     }
 
     /// The paths, by ascending identifier.
+    #[inline]
     pub fn sets(&self) -> impl Iterator<Item = &PathSet> {
-        self.sets.iter()
+        std::iter::once(&self.first).chain(&self.further)
+    }
+
+    /// The paths, by ascending identifier.
+    #[inline]
+    fn sets_mut(&mut self) -> impl Iterator<Item = &mut PathSet> {
+        std::iter::once(&mut self.first).chain(&mut self.further)
     }
 
     /// The path with this identifier.
+    #[inline]
     pub fn set(&self, space: DataSpace) -> Option<&PathSet> {
-        self.sets.iter().find(|set| set.space == space)
+        if self.first.space == space { Some(&self.first) } else { self.further.iter().find(|set| set.space == space) }
     }
 
     /// The path with this identifier.
+    #[inline]
     pub fn set_mut(&mut self, space: DataSpace) -> Option<&mut PathSet> {
-        self.sets.iter_mut().find(|set| set.space == space)
+        if self.first.space == space {
+            Some(&mut self.first)
+        } else {
+            self.further.iter_mut().find(|set| set.space == space)
+        }
     }
 
     /// What there is besides where both ends have agreed to use several at once.
@@ -98,17 +135,12 @@ impl Paths {
     /// Whether there is more than one path now, not counting those that may be opened.
     #[inline]
     pub fn has_choice(&self) -> bool {
-        self.sets.len() > 1
+        !self.further.is_empty()
     }
 
     /// The address pairs in use on the paths that are open.
     pub fn open_mut(&mut self) -> impl Iterator<Item = &mut Path> {
-        self.sets.iter_mut().filter(|set| set.is_open()).map(PathSet::active_mut)
-    }
-
-    /// Whether frames about paths wait to be sent.
-    pub fn has_frames(&self) -> bool {
-        self.several.as_ref().is_some_and(|several| several.has_frames())
+        self.sets_mut().filter(|set| set.is_open()).map(PathSet::active_mut)
     }
 
     /// The paths that may carry data now, in the order in which they are to be tried.
@@ -121,33 +153,52 @@ impl Paths {
 
     /// The path of an address pair, or the one that stands for the connection if it was forgotten.
     #[inline]
-    fn position(&self, key: PathKey) -> usize {
-        // Nearly always: every packet asks.
-        match self.sets.first() {
-            Some(set) if set.space == key.space() => 0,
-            _ => self.position_of_further(key),
-        }
+    fn of(&self, key: PathKey) -> &PathSet {
+        if self.first.space == key.space() { &self.first } else { self.of_further(key) }
+    }
+
+    /// The path of an address pair, or the one that stands for the connection if it was forgotten.
+    #[inline]
+    fn of_mut(&mut self, key: PathKey) -> &mut PathSet {
+        if self.first.space == key.space() { &mut self.first } else { self.of_further_mut(key) }
     }
 
     #[cold]
-    fn position_of_further(&self, key: PathKey) -> usize {
-        let is_main = self.main().space == key.space();
-        if is_main { self.main } else { self.sets.iter().position(|set| set.space == key.space()).unwrap_or(self.main) }
+    fn of_further(&self, key: PathKey) -> &PathSet {
+        self.set(key.space()).unwrap_or(self.main())
+    }
+
+    #[cold]
+    fn of_further_mut(&mut self, key: PathKey) -> &mut PathSet {
+        match self.further.iter().position(|set| set.space == key.space()) {
+            Some(at) => &mut self.further[at],
+            None => self.at_mut(self.main),
+        }
     }
 
     /// Adds a path.
     pub fn insert(&mut self, set: PathSet) -> PathKey {
         let key = set.active().key();
-        let at = self.sets.partition_point(|known| known.space < set.space);
-        self.sets.insert(at, set);
+        if set.space < self.first.space {
+            self.further.insert(0, std::mem::replace(&mut self.first, set));
+        } else {
+            let at = self.further.partition_point(|known| known.space < set.space);
+            self.further.insert(at, set);
+        }
         self.choose_main();
         key
     }
 
     /// Forgets a path, unless it is the only one.
     pub fn forget(&mut self, space: DataSpace) -> Option<PathSet> {
-        let at = self.sets.iter().position(|set| set.space == space).filter(|_| self.sets.len() > 1)?;
-        let gone = self.sets.remove(at);
+        let at = self.sets().position(|set| set.space == space).filter(|_| self.has_choice())?;
+        let gone = match at.checked_sub(1) {
+            None => {
+                let second = self.further.remove(0);
+                std::mem::replace(&mut self.first, second)
+            }
+            Some(further) => self.further.remove(further),
+        };
         self.main = 0;
         self.choose_main();
         Some(gone)
@@ -155,38 +206,39 @@ impl Paths {
 
     /// The main path is the first that is open; while none is, it stays what it is.
     pub fn choose_main(&mut self) {
-        let open = self.sets.iter().position(PathSet::is_open);
-        self.main = open.unwrap_or(self.main.min(self.sets.len() - 1));
+        let open = self.sets().position(PathSet::is_open);
+        self.main = open.unwrap_or(self.main.min(self.further.len()));
     }
 
     /// Whether `key` names the address pair that its path uses.
     pub fn is_active(&self, key: PathKey) -> bool {
-        self.sets[self.position(key)].is_active(key)
+        self.of(key).is_active(key)
     }
 
     /// The sequence number of the peer's connection ID that the address pair has for itself; `None`: that of its path.
     pub fn cid_of(&self, key: PathKey) -> Option<u64> {
-        self.sets[self.position(key)].cid_of(key)
+        self.of(key).cid_of(key)
     }
 
     /// All address pairs, path by path, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Path> {
-        self.sets.iter().flat_map(PathSet::iter)
+        self.sets().flat_map(PathSet::iter)
     }
 
     /// All address pairs, path by path, the oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
-        self.sets.iter_mut().flat_map(PathSet::iter_mut)
+        self.sets_mut().flat_map(PathSet::iter_mut)
     }
 
     /// The address pair a datagram of the path came by; `None` if it is not known yet.
+    #[inline]
     pub fn find(&self, space: DataSpace, meta: &DatagramMeta, side: Side) -> Option<PathKey> {
         self.set(space)?.find(meta, side)
     }
 
     /// See [`PathSet::update_amplification_limit`].
     pub fn update_amplification_limit(&self, now: Instant, keys: &KeyStore, recovery: &mut Recovery<Box<SentFrames>>) {
-        self.sets.iter().for_each(|set| set.update_amplification_limit(now, keys, recovery));
+        self.sets().for_each(|set| set.update_amplification_limit(now, keys, recovery));
     }
 
     /// See [`PathSet::tell_mtu_discovery`].
@@ -198,7 +250,8 @@ impl Paths {
         reports: &mut Reports,
         tell: impl Fn(&mut MtuDiscovery) -> Option<u16>,
     ) {
-        self.sets.iter_mut().for_each(|set| set.tell_mtu_discovery(now, id, recovery, reports, &tell));
+        self.first.tell_mtu_discovery(now, id, recovery, reports, &tell);
+        self.further.iter_mut().for_each(|set| set.tell_mtu_discovery(now, id, recovery, reports, &tell));
     }
 
     // Migration of one path.
@@ -216,8 +269,7 @@ impl Paths {
 
     /// See [`PathSet::follow_peer`].
     pub fn follow_peer(&mut self, now: Instant, key: PathKey, with: &mut Migration<'_>) {
-        let at = self.position(key);
-        self.sets[at].follow_peer(now, key, with);
+        self.of_mut(key).follow_peer(now, key, with);
     }
 
     /// Passes the peer's stateless reset token to the endpoint.
@@ -227,7 +279,7 @@ impl Paths {
 
     /// See [`PathSet::renew_active`]: of the path that stands for the connection.
     pub fn renew_active(&mut self, now: Instant, local: Option<IpAddr>, with: &mut Migration<'_>) {
-        self.sets[self.main].renew_active(now, local, with);
+        self.at_mut(self.main).renew_active(now, local, with);
     }
 
     /// A PATH_RESPONSE arrived. Returns the path that it opens, if it does.
@@ -238,8 +290,7 @@ impl Paths {
         side: Side,
         with: &mut Migration<'_>,
     ) -> Option<DataSpace> {
-        let at = (0..self.sets.len()).find(|at| self.sets[*at].on_response(now, data, side, with))?;
-        let set = &mut self.sets[at];
+        let set = self.sets_mut().find_map(|set| set.on_response(now, data, side, with).then_some(set))?;
         let is_opened = set.stage == Stage::Opening;
         if is_opened {
             set.stage = Stage::Open;
@@ -251,17 +302,17 @@ impl Paths {
 
     /// See [`PathSet::forget_settled`].
     pub fn forget_settled(&mut self, with: &mut Migration<'_>) {
-        self.sets.iter_mut().for_each(|set| set.forget_settled(with));
+        self.sets_mut().for_each(|set| set.forget_settled(with));
     }
 
     /// See [`PathSet::is_settled`].
     pub fn is_settled(&self) -> bool {
-        self.sets.iter().any(PathSet::is_settled)
+        self.sets().any(PathSet::is_settled)
     }
 
     /// Handles the timers of validations. Returns the paths of which no address could be validated.
     pub fn on_timeouts(&mut self, now: Instant, with: &mut Migration<'_>) -> SmallVec<[DataSpace; 1]> {
-        let live = self.sets.iter_mut().filter(|set| !matches!(set.stage, Stage::Abandoned { .. }));
+        let live = self.sets_mut().filter(|set| !matches!(set.stage, Stage::Abandoned { .. }));
         live.filter_map(|set| set.on_timeouts(now, with).then_some(set.space)).collect()
     }
 }
@@ -272,14 +323,13 @@ impl Index<PathKey> for Paths {
 
     #[inline]
     fn index(&self, key: PathKey) -> &Path {
-        &self.sets[self.position(key)][key]
+        &self.of(key)[key]
     }
 }
 
 impl IndexMut<PathKey> for Paths {
     #[inline]
     fn index_mut(&mut self, key: PathKey) -> &mut Path {
-        let at = self.position(key);
-        &mut self.sets[at][key]
+        &mut self.of_mut(key)[key]
     }
 }

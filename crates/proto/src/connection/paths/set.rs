@@ -3,7 +3,10 @@
 //! A path is what has a packet-number space of its own, and a path identifier where several are in use at once
 //! (draft-ietf-quic-multipath-21). A NAT rebinding or a migration gives it another address pair.
 
-use std::ops::{Index, IndexMut};
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::{Index, IndexMut},
+};
 
 use thalweg_recovery::{DataSpace, PathId, Recovery, SpaceId};
 use thalweg_units::Instant;
@@ -66,31 +69,37 @@ impl PathSet {
     }
 
     /// The path in use.
+    #[inline]
     pub fn active(&self) -> &Path {
         &self.known[self.active]
     }
 
     /// The path in use.
+    #[inline]
     pub fn active_mut(&mut self) -> &mut Path {
         &mut self.known[self.active]
     }
 
     /// Whether `key` names the path in use.
+    #[inline]
     pub fn is_active(&self, key: PathKey) -> bool {
         self.active().key == key
     }
 
     /// The sequence number of the peer's connection ID that the path has for itself; `None`: the active path's.
+    #[inline]
     pub fn cid_of(&self, key: PathKey) -> Option<u64> {
         self[key].cid.filter(|_| !self.is_active(key))
     }
 
     /// All of them, the oldest first.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &Path> {
         self.known.iter()
     }
 
     /// All of them, the oldest first.
+    #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
         self.known.iter_mut()
     }
@@ -98,10 +107,16 @@ impl PathSet {
     /// The path a datagram came by; `None` if it is not known yet.
     ///
     /// A client that has moved still takes what the server sent to its old address: only the server's counts.
+    #[inline]
     pub fn find(&self, meta: &DatagramMeta, side: Side) -> Option<PathKey> {
         let local = meta.local_ip.filter(|_| side == Side::Server);
-        let is_it = |path: &&Path| path.matches(meta.remote, local);
-        Some(self.active()).filter(is_it).or_else(|| self.known.iter().find(is_it)).map(Path::key)
+        let active = self.active();
+        if active.matches(meta.remote, local) { Some(active.key) } else { self.find_other(meta.remote, local) }
+    }
+
+    #[cold]
+    fn find_other(&self, remote: SocketAddr, local: Option<IpAddr>) -> Option<PathKey> {
+        self.known.iter().find(|path| path.matches(remote, local)).map(Path::key)
     }
 
     /// Its identifier, which names the space of its packets.
@@ -120,6 +135,7 @@ impl PathSet {
     }
 
     /// A packet came by it.
+    #[inline]
     pub fn on_heard(&mut self, now: Instant) {
         self.heard = now;
     }
@@ -141,6 +157,7 @@ impl PathSet {
 
     /// Whether data may be sent on it as far as the path itself is concerned: its addresses are validated, and neither
     /// end has given it up.
+    #[inline]
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
     }
@@ -219,9 +236,6 @@ impl PathSet {
 
     #[cold]
     fn position_of_other(&self, key: PathKey) -> usize {
-        if self.known[self.active].key == key {
-            return self.active;
-        }
         self.known.iter().position(|path| path.key == key).unwrap_or(self.active)
     }
 }

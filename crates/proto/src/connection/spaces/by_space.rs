@@ -43,13 +43,37 @@ impl<T> BySpace<T> {
     }
 
     /// The entry of a space; `None` if there is no such space.
+    #[inline]
     pub fn get(&self, space: SpaceId) -> Option<&T> {
         match space {
             SpaceId::Data(name) if name != DataSpace::FIRST => {
                 self.further.iter().find(|(known, _)| *known == name).map(|(_, entry)| entry)
             }
-            _ => Some(&self.levels[space.index()]),
+            _ => Some(self.level(space)),
         }
+    }
+
+    /// The entry of a space, or the first of application data for each of those.
+    #[inline]
+    pub fn level(&self, space: SpaceId) -> &T {
+        &self.levels[space.index()]
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn level_mut(&mut self, space: SpaceId) -> &mut T {
+        &mut self.levels[space.index()]
+    }
+
+    #[cold]
+    fn one_of_several(&self, space: SpaceId) -> &T {
+        self.get(space).unwrap_or(self.level(space))
+    }
+
+    #[cold]
+    fn one_of_several_mut(&mut self, space: SpaceId) -> &mut T {
+        let further = self.further.iter_mut().find(|(known, _)| SpaceId::Data(*known) == space);
+        further.map_or(&mut self.levels[space.index()], |(_, entry)| entry)
     }
 
     /// Sets the entry of a further space.
@@ -68,22 +92,15 @@ impl<T> BySpace<T> {
 impl<T> Index<SpaceId> for BySpace<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, space: SpaceId) -> &T {
-        self.get(space).unwrap_or(&self.levels[space.index()])
+        if self.further.is_empty() { self.level(space) } else { self.one_of_several(space) }
     }
 }
 
 impl<T> IndexMut<SpaceId> for BySpace<T> {
+    #[inline]
     fn index_mut(&mut self, space: SpaceId) -> &mut T {
-        let further = match space {
-            SpaceId::Data(name) if name != DataSpace::FIRST => {
-                self.further.iter_mut().find(|(known, _)| *known == name)
-            }
-            _ => None,
-        };
-        match further {
-            Some((_, entry)) => entry,
-            None => &mut self.levels[space.index()],
-        }
+        if self.further.is_empty() { self.level_mut(space) } else { self.one_of_several_mut(space) }
     }
 }

@@ -45,6 +45,7 @@ impl Spaces {
     }
 
     /// The space of this name; `None` if there is none.
+    #[inline]
     pub fn get(&self, space: SpaceId) -> Option<&Space> {
         self.all.get(space)
     }
@@ -71,13 +72,15 @@ impl Spaces {
     }
 
     /// The CRYPTO stream of a space: that of its encryption level, of which there is one for all paths.
+    #[inline]
     pub fn crypto(&self, space: SpaceId) -> &CryptoStream {
-        &self.all[SpaceId::ALL[space.index()]].crypto
+        &self.all.level(space).crypto
     }
 
     /// The same, to change it.
+    #[inline]
     pub fn crypto_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
-        &mut self.all[SpaceId::ALL[space.index()]].crypto
+        &mut self.all.level_mut(space).crypto
     }
 
     /// Begins a space anew whose keys are gone (RFC 9001 section 4.9).
@@ -96,12 +99,14 @@ impl Spaces {
 impl Index<SpaceId> for Spaces {
     type Output = Space;
 
+    #[inline]
     fn index(&self, space: SpaceId) -> &Space {
         &self.all[space]
     }
 }
 
 impl IndexMut<SpaceId> for Spaces {
+    #[inline]
     fn index_mut(&mut self, space: SpaceId) -> &mut Space {
         &mut self.all[space]
     }
