@@ -32,9 +32,10 @@ pub(crate) struct PathCids {
 impl Cids {
     /// What datagrams are addressed to on a path that has this ID of the peer's for itself, or none (RFC 9000 section
     /// 9.5: paths do not share one if it can be avoided).
-    pub fn remote_on(&self, space: DataSpace, sequence: Option<u64>) -> ConnectionId {
+    #[inline]
+    pub fn remote_on(&self, space: DataSpace, sequence: Option<u64>) -> &ConnectionId {
         let remote = self.remote_of(space);
-        sequence.and_then(|sequence| remote.get(sequence)).map_or(*remote.active(), |known| known.cid)
+        sequence.and_then(|sequence| remote.get(sequence)).map_or(remote.active(), |known| &known.cid)
     }
 
     fn path(&self, space: DataSpace) -> Option<&PathCids> {

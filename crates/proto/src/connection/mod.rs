@@ -352,6 +352,7 @@ impl Connection {
 
     /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
     /// something else happens they do no harm.
+    #[inline]
     fn forget_retired_cids(&mut self, now: Instant) {
         while let Some(cid) = self.cids.local.poll_forgotten(now) {
             self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));

@@ -42,7 +42,7 @@ impl Connection {
         let mut pad = false;
         let mut probe = false;
         let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
-        for space in self.paths[path].spaces() {
+        for space in self.spaces_with_keys(path) {
             let wanted = self.wanted(now, space, content);
             let Some(content) = wanted else { continue };
             let tag = if open.is_some() { TAG_LEN } else { 0 };
@@ -87,8 +87,9 @@ impl Connection {
         // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
         // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
         let stuck = !space.is_data() && state.crypto.can_send() && !self.recovery.in_flight(space);
-        let probing = self.repeat.is_owed(space) || stuck;
-        if self.repeat.is_owed(space) && self.is_probed_by_ping(space) {
+        let is_owed = self.repeat.is_owed(space);
+        let probing = is_owed || stuck;
+        if is_owed && self.is_probed_by_ping(space) {
             return Some(Content::Probe);
         }
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
@@ -105,7 +106,15 @@ impl Connection {
 
     /// Whether anything waits for the window of the path.
     pub(super) fn wants_data(&self, path: PathKey) -> bool {
-        self.paths[path].spaces().into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+        self.spaces_with_keys(path).any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+    }
+
+    /// The spaces whose packets a path carries, without those of the handshake once they have no keys any more.
+    #[inline]
+    fn spaces_with_keys(&self, path: PathKey) -> impl Iterator<Item = SpaceId> + use<> {
+        let is_late = !self.keys.has(SpaceId::Initial) && !self.keys.has(SpaceId::Handshake);
+        let gone = if is_late { 2 } else { 0 };
+        self.paths[path].spaces().into_iter().skip(gone)
     }
 
     /// Whether `space` has frames to send other than acknowledgements.
@@ -128,7 +137,7 @@ impl Connection {
     }
 
     pub(super) fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: PathKey, ecn: Ecn) -> OpenPacket {
-        let dcid = &self.cids.remote_on(path.space(), self.paths.cid_of(path));
+        let dcid = self.cids.remote_on(path.space(), self.paths.cid_of(path));
         let number = self.spaces[space].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.cids.own;
@@ -170,12 +179,11 @@ impl Connection {
         if self.paths.has_choice() {
             self.write_acks_of_others(now, buf, limit, space);
         }
-        let state = &mut self.spaces[space];
         let acks_end = buf.len();
         if content == Content::Acks {
             // Now and then the peer has to acknowledge our acknowledgements, so that we can forget old ranges
             // (RFC 9000 section 13.2.4).
-            if packet.frames.acked.is_some() && state.acks.should_elicit() && buf.len() < limit {
+            if packet.frames.acked.is_some() && self.spaces[space].acks.should_elicit() && buf.len() < limit {
                 Frame::Ping.encode(buf);
             }
             packet.ack_eliciting = buf.len() > acks_end;
@@ -187,7 +195,7 @@ impl Connection {
             }
             packet.ack_eliciting = buf.len() > acks_end;
             packet.probe = packet.ack_eliciting;
-            state.ping &= !packet.ack_eliciting;
+            self.spaces[space].ping &= !packet.ack_eliciting;
             self.repeat.on_packet(space);
             return;
         }

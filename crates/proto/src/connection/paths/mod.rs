@@ -152,28 +152,34 @@ impl Paths {
     }
 
     /// The path of an address pair, or the one that stands for the connection if it was forgotten.
-    #[inline]
     fn of(&self, key: PathKey) -> &PathSet {
-        if self.first.space == key.space() { &self.first } else { self.of_further(key) }
-    }
-
-    /// The path of an address pair, or the one that stands for the connection if it was forgotten.
-    #[inline]
-    fn of_mut(&mut self, key: PathKey) -> &mut PathSet {
-        if self.first.space == key.space() { &mut self.first } else { self.of_further_mut(key) }
-    }
-
-    #[cold]
-    fn of_further(&self, key: PathKey) -> &PathSet {
         self.set(key.space()).unwrap_or(self.main())
     }
 
+    /// The path of an address pair, or the one that stands for the connection if it was forgotten.
+    fn of_mut(&mut self, key: PathKey) -> &mut PathSet {
+        let known = self.sets().position(|set| set.space == key.space());
+        self.at_mut(known.unwrap_or(self.main))
+    }
+
     #[cold]
-    fn of_further_mut(&mut self, key: PathKey) -> &mut PathSet {
-        match self.further.iter().position(|set| set.space == key.space()) {
-            Some(at) => &mut self.further[at],
-            None => self.at_mut(self.main),
-        }
+    fn other(&self, key: PathKey) -> &Path {
+        &self.of(key)[key]
+    }
+
+    #[cold]
+    fn other_mut(&mut self, key: PathKey) -> &mut Path {
+        &mut self.of_mut(key)[key]
+    }
+
+    #[cold]
+    fn is_active_on_its_path(&self, key: PathKey) -> bool {
+        self.of(key).is_active(key)
+    }
+
+    #[cold]
+    fn cid_of_other(&self, key: PathKey) -> Option<u64> {
+        self.of(key).cid_of(key)
     }
 
     /// Adds a path.
@@ -211,13 +217,15 @@ impl Paths {
     }
 
     /// Whether `key` names the address pair that its path uses.
+    #[inline]
     pub fn is_active(&self, key: PathKey) -> bool {
-        self.of(key).is_active(key)
+        self.first.is_active(key) || self.is_active_on_its_path(key)
     }
 
     /// The sequence number of the peer's connection ID that the address pair has for itself; `None`: that of its path.
+    #[inline]
     pub fn cid_of(&self, key: PathKey) -> Option<u64> {
-        self.of(key).cid_of(key)
+        if self.first.is_active(key) { None } else { self.cid_of_other(key) }
     }
 
     /// All address pairs, path by path, the oldest first.
@@ -250,8 +258,7 @@ impl Paths {
         reports: &mut Reports,
         tell: impl Fn(&mut MtuDiscovery) -> Option<u16>,
     ) {
-        self.first.tell_mtu_discovery(now, id, recovery, reports, &tell);
-        self.further.iter_mut().for_each(|set| set.tell_mtu_discovery(now, id, recovery, reports, &tell));
+        self.sets_mut().for_each(|set| set.tell_mtu_discovery(now, id, recovery, reports, &tell));
     }
 
     // Migration of one path.
@@ -323,13 +330,14 @@ impl Index<PathKey> for Paths {
 
     #[inline]
     fn index(&self, key: PathKey) -> &Path {
-        &self.of(key)[key]
+        let first = self.first.active();
+        if first.key == key { first } else { self.other(key) }
     }
 }
 
 impl IndexMut<PathKey> for Paths {
     #[inline]
     fn index_mut(&mut self, key: PathKey) -> &mut Path {
-        &mut self.of_mut(key)[key]
+        if self.first.is_active(key) { self.first.active_mut() } else { self.other_mut(key) }
     }
 }

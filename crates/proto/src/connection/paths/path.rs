@@ -15,27 +15,26 @@ use crate::{
     mtu::{MtuConfig, MtuDiscovery},
 };
 
-/// Names an address pair of one connection: never shifts and is never reused, unlike a position.
+/// Names an address pair of one connection: never shifts and is never reused, unlike a position. The upper half is the
+/// identifier of its path, the lower one counts: keys are compared several times for each packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PathKey {
-    space: DataSpace,
-    number: u32,
-}
+pub(crate) struct PathKey(u64);
 
 impl PathKey {
     /// The first of a path.
     pub(super) const fn first(space: DataSpace) -> PathKey {
-        PathKey { space, number: 0 }
+        PathKey((space.0 as u64) << u32::BITS)
     }
 
     /// Another than all before.
     pub(super) fn next(self) -> PathKey {
-        PathKey { number: self.number.wrapping_add(1), ..self }
+        PathKey(PathKey::first(self.space()).0 | u64::from((self.0 as u32).wrapping_add(1)))
     }
 
     /// Whose address pair it is: the identifier of its path.
+    #[inline]
     pub fn space(self) -> DataSpace {
-        self.space
+        DataSpace((self.0 >> u32::BITS) as u32)
     }
 }
 
@@ -87,7 +86,7 @@ impl Path {
 
     /// The packet-number space of the application data that this path carries.
     pub fn space(&self) -> SpaceId {
-        SpaceId::Data(self.key.space)
+        SpaceId::Data(self.key.space())
     }
 
     /// The spaces whose packets this path carries, in the order in which they come into use.

@@ -179,13 +179,14 @@ impl PathSet {
     /// Reports to the searches for the size of datagrams what became of a packet; an answer is the new size.
     ///
     /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
+    #[inline]
     pub fn tell_mtu_discovery(
         &mut self,
         now: Instant,
         id: PathId,
         recovery: &mut Recovery<Box<SentFrames>>,
         reports: &mut Reports,
-        tell: impl Fn(&mut MtuDiscovery) -> Option<u16>,
+        tell: &impl Fn(&mut MtuDiscovery) -> Option<u16>,
     ) {
         for path in self.known.iter_mut().filter(|path| path.id == id) {
             let Some(size) = tell(&mut path.mtu) else { continue };
