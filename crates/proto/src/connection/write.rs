@@ -42,7 +42,8 @@ impl Connection {
         let mut pad = false;
         let mut probe = false;
         let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
-        for space in self.spaces_with_keys(path) {
+        let (spaces, gone) = self.spaces_with_keys(path);
+        for &space in &spaces[gone..] {
             let wanted = self.wanted(now, space, content);
             let Some(content) = wanted else { continue };
             let tag = if open.is_some() { TAG_LEN } else { 0 };
@@ -106,26 +107,28 @@ impl Connection {
 
     /// Whether anything waits for the window of the path.
     pub(super) fn wants_data(&self, path: PathKey) -> bool {
-        self.spaces_with_keys(path).any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+        let (spaces, gone) = self.spaces_with_keys(path);
+        spaces[gone..].iter().any(|space| self.keys.local(*space).is_some() && self.has_new_data(*space))
     }
 
-    /// The spaces whose packets a path carries, without those of the handshake once they have no keys any more.
+    /// The spaces whose packets a path carries, and how many at the front have no keys any more: those of the handshake,
+    /// once it is confirmed.
     #[inline]
-    fn spaces_with_keys(&self, path: PathKey) -> impl Iterator<Item = SpaceId> + use<> {
+    fn spaces_with_keys(&self, path: PathKey) -> ([SpaceId; 3], usize) {
         let is_late = !self.keys.has(SpaceId::Initial) && !self.keys.has(SpaceId::Handshake);
-        let gone = if is_late { 2 } else { 0 };
-        self.paths[path].spaces().into_iter().skip(gone)
+        (self.paths[path].spaces(), if is_late { 2 } else { 0 })
     }
 
     /// Whether `space` has frames to send other than acknowledgements.
     fn has_new_data(&self, space: SpaceId) -> bool {
-        let crypto = self.spaces.crypto(space).can_send();
+        let crypto = || self.spaces.crypto(space).can_send();
         match space {
-            SpaceId::Initial | SpaceId::Handshake => crypto,
+            SpaceId::Initial | SpaceId::Handshake => crypto(),
             SpaceId::Data(_) if !self.keys.has(space) => {
                 self.keys.has_early() && (self.streams.can_send() || self.datagrams.can_send())
             }
-            SpaceId::Data(_) => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
+            // Every packet asks: what is most often the case comes first.
+            SpaceId::Data(_) => self.streams.can_send() || self.datagrams.can_send() || crypto() || self.has_control(),
         }
     }
 
@@ -286,14 +289,13 @@ impl Connection {
         }
         if is_data {
             // A request goes along with data: without any there is nothing to be acknowledged.
-            let has_data = self.streams.can_send() || self.datagrams.can_send();
             let known = self.recovery.path(self.paths[packet.path].id);
             if !self.paths.has_choice() {
                 self.ack_requests.consider_after_jump(self.recovery.policies().ack_rate, &self.handshake, known);
             }
             if self.ack_requests.is_wanted()
                 && packet.kind == PacketKind::OneRtt
-                && has_data
+                && (self.streams.can_send() || self.datagrams.can_send())
                 && let Some(sequence) =
                     self.ack_requests.write(buf, limit, &self.handshake.peer_params, &mut self.recovery)
             {
