@@ -42,7 +42,7 @@ algorithms! {
     #[doc = "Which model of the path decides on window, rate and response."]
     ModelPolicy: Controller, "controller" {
         Bbr(BbrParameters) "bbr",
-            "sends at the bandwidth that it has measured, and keeps as much in flight as the path holds (BBRv3, draft-ietf-ccwg-bbr)",
+            "sends at the bandwidth that it has measured, and keeps as much in flight as the path holds (BBRv3, draft-ietf-ccwg-bbr, which leaves ECN out: here one CE mark ends Startup)",
             "paths that lose packets by chance, and deep queues that ought to stay short",
             |context, parameters| Box::new(Bbr::new(context, parameters.into()));
         #[cfg(test)]

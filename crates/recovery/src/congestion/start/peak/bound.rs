@@ -221,6 +221,11 @@ impl Bound {
         Duration::from_nanos(u64::try_from(self.slot).unwrap_or(u64::MAX))
     }
 
+    /// The most by which packets of trains came after the one before, once aside.
+    pub(super) fn jitter(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.jitter[1]).unwrap_or(u64::MAX))
+    }
+
     /// Whether a train at least twice as long as another gave no higher rate.
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed

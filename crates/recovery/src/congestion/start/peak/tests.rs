@@ -344,6 +344,7 @@ fn after_losses(lost: u64) -> u64 {
     let mut path = Path::new(LINK, FILL);
     path.train(1, punctual, true);
     path.train(10, punctual, true);
+    path.train(20, punctual, true);
     let before = path.window;
     let view = View::new(path.scene.now, before, DATAGRAM, RTT);
     let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
@@ -374,6 +375,7 @@ fn after_congestion_the_window_is_what_was_delivered_and_seven_tenths_at_most() 
 fn after_flight(path: &mut Path, lost: u64) -> (u64, u64) {
     path.train(1, punctual, true);
     path.train(10, punctual, true);
+    path.train(20, punctual, true);
     let from = path.window;
     let view = View::new(path.scene.now, from, DATAGRAM, RTT);
     let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
@@ -423,6 +425,45 @@ fn a_flight_of_which_hardly_anything_was_delivered_is_repaired_within_a_few_roun
         assert!(rounds <= 10, "{lost} %: {rounds} round trips");
         assert_eq!((path.window, path.exit), (from / 2, Some(StartExit::Congestion)), "{lost} %");
     }
+}
+
+/// A train overruns a queue of an eighth of what the path holds before a longer one has confirmed the rate.
+#[test]
+fn after_a_train_that_overran_a_queue_the_start_goes_on_without_trains() {
+    let mut path = Path::new(LINK, FILL);
+    path.train(1, punctual, true);
+    path.train(10, punctual, true);
+    let before = path.window;
+    let view = View::new(path.scene.now, before, DATAGRAM, RTT);
+    let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
+    let event = AckEvent { lost: before / 10 * 4, acked: before / 10 * 6, ..event };
+    path.window = path.start.on_congestion(view, &event).unwrap().window;
+    path.scene.now += RTT;
+    path.repaired(0);
+    assert!(
+        (before / 10 * 6 - DATAGRAM..=before / 10 * 6).contains(&path.window),
+        "what was delivered: {}",
+        path.window
+    );
+    assert_eq!(path.exit, None);
+    let after = path.window;
+    let event = path.scene.ack(4 * DATAGRAM, Some(RTT), true);
+    let view = View::new(event.now, after, DATAGRAM, RTT);
+    assert_eq!(path.start.on_ack(view, &event), Proposal::window(after + 4 * DATAGRAM), "slow start");
+    // It does so once.
+    let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
+    assert_eq!(path.start.on_congestion(view, &event), None);
+}
+
+/// Nothing is known of a path of which not even a train has been measured: its first flight may be too much for it.
+#[test]
+fn losses_before_anything_is_measured_end_it_as_they_end_slow_start() {
+    let mut path = Path::new(LINK, FILL);
+    path.train(1, punctual, true);
+    let view = View::new(path.scene.now, path.window, DATAGRAM, RTT);
+    let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
+    let event = AckEvent { lost: 4 * DATAGRAM, ..event };
+    assert_eq!(path.start.on_congestion(view, &event), None);
 }
 
 /// A repair that is lost says how much is too much.
@@ -489,12 +530,28 @@ fn where_the_round_trip_varies_by_more_than_twice_the_smallest_the_rate_says_not
         ([100, 300, 100, 300], false),
         ([30, 120, 30, 120], false),
     ] {
+        let peak = Peak::new(&PathContext::new(Instant::ZERO, DATAGRAM as u16), FILL);
         let mut scene = Scene::new();
         // Four round trips' worth: the first sample counts as half of itself.
         for latest in samples.into_iter().cycle().take(16) {
             scene.ack(DATAGRAM, Some(ms(latest)), false);
         }
-        assert_eq!(is_jittery(&scene.ack(DATAGRAM, None, false)), is_expected, "{samples:?}");
+        assert_eq!(peak.is_jittery(&scene.ack(DATAGRAM, None, false)), is_expected, "{samples:?}");
+    }
+}
+
+/// Two pauses of a channel within trains, each of half a round trip: what was measured between them says nothing about
+/// how much the path holds.
+#[test]
+fn pauses_within_trains_of_a_quarter_of_the_round_trip_say_that_the_path_has_jitter() {
+    for (pause, is_expected) in [(RTT / 2, true), (RTT / 8, false)] {
+        let mut path = Path::new(LINK, FILL);
+        path.train(1, punctual, true);
+        for _ in 0..2 {
+            path.train(20, |packet| if packet < 10 { Duration::ZERO } else { pause }, true);
+        }
+        let event = path.scene.ack(0, None, false);
+        assert_eq!(path.start.is_jittery(&event), is_expected, "{pause:?}");
     }
 }
 

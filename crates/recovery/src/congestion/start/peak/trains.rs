@@ -62,6 +62,11 @@ impl Trains {
         Some(told.min(self.most()?))
     }
 
+    /// The most by which packets of trains came after the one before, once aside; zero without a receiver's clock.
+    pub(super) fn jitter(&self) -> Duration {
+        self.told.jitter()
+    }
+
     /// The most that ACKs allow.
     fn most(&self) -> Option<Rate> {
         let (bytes, ceiling) = self.heard.ceiling()?;

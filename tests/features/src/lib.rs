@@ -1,0 +1,1 @@
+//! Nothing but dependencies and their features.
