@@ -7,8 +7,8 @@
 //!
 //! The ways through it are methods, a file each: `begin`, `receive` (datagram to frames), `frames` (what each frame
 //! does), `tls`, `acknowledged` (what acknowledgment and loss do), `transmit` (which datagrams leave), `write` (what is
-//! in them), `timers`, `close`, `adjust`, `multipath` (several paths at once). Recovery, streams and acknowledgment
-//! tracking are modules of their own.
+//! in them), `timers`, `close`, `adjust`, `multipath` (several paths at once), `path_choice` (which of them
+//! is taken). Recovery, streams and acknowledgment tracking are modules of their own.
 
 mod ack_frequency;
 mod acknowledged;
@@ -24,6 +24,7 @@ mod idle;
 mod lifecycle;
 mod multipath;
 mod open_packet;
+mod path_choice;
 mod paths;
 mod receive;
 mod repeat;

@@ -111,7 +111,7 @@ impl Connection {
         spaces[gone..].iter().any(|space| self.keys.local(*space).is_some() && self.has_new_data(*space))
     }
 
-    /// The spaces whose packets a path carries, and how many at the front have no keys any more: those of the handshake,
+    /// The spaces whose packets a path carries, and how many at the front have no keys any more: those of the handshake
     /// once it is confirmed.
     #[inline]
     fn spaces_with_keys(&self, path: PathKey) -> ([SpaceId; 3], usize) {
