@@ -6,7 +6,7 @@ use thalweg_proto::frame::{Frame, FrameIter};
 pub fn run(payload: &[u8]) -> bool {
     for frame in FrameIter::new(payload) {
         let Ok(frame) = frame else { return false };
-        if let Frame::Ack(ack) = &frame {
+        if let Frame::Ack(ack) | Frame::PathAck { ack, .. } = &frame {
             assert_eq!(ack.ranges().count() as u64, ack.range_count());
             let times: Vec<_> = ack.timestamps().collect();
             assert_eq!(times.len() as u64, ack.times.map_or(0, |times| times.count()));

@@ -478,6 +478,18 @@ impl Connection {
         self.connection.unlock_and_drive(state);
     }
 
+    /// Has the state machine do something, and what follows from it.
+    pub(crate) fn with_machine<T>(
+        &self,
+        run: impl FnOnce(&mut thalweg_proto::Connection, thalweg_units::Instant) -> T,
+    ) -> T {
+        let mut state = self.connection.lock();
+        let now = self.connection.now();
+        let result = run(&mut state.machine, now);
+        self.connection.unlock_and_drive(state);
+        result
+    }
+
     /// A number that no other connection of this process has while this one lives.
     pub fn stable_id(&self) -> usize {
         std::sync::Arc::as_ptr(&self.connection) as usize

@@ -12,6 +12,7 @@ pub(crate) fn path_event(event: &Event) -> Option<PathEvent> {
     Some(match *event {
         PathEvent::Changed { remote } => PathEvent::Changed { remote: canonical(remote) },
         PathEvent::Validated { remote } => PathEvent::Validated { remote: canonical(remote) },
+        PathEvent::Opened { id, remote } => PathEvent::Opened { id, remote: canonical(remote) },
         event => event,
     })
 }

@@ -90,6 +90,7 @@ mod endpoint;
 mod error;
 mod events;
 mod incoming;
+mod paths;
 mod receive;
 mod recv_stream;
 mod roots;
@@ -132,6 +133,10 @@ pub use crate::{
     },
     events::{PathEvent, PathEvents},
     incoming::{Incoming, IncomingFuture, RetryError},
+    paths::{
+        Candidate, ClosePathError, DataSpace, MultipathConfig, OpenPathError, Order, Path, PathReport, PathScheduler,
+        SchedulerFactory, SchedulerPolicy,
+    },
     recv_stream::RecvStream,
     roots::NoNativeRoots,
     saved_paths::{SavedPaths, SavedPathsError},

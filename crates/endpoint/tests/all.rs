@@ -5,4 +5,5 @@ mod adjust;
 mod common;
 mod configurations;
 mod connections;
+mod paths;
 mod streams;

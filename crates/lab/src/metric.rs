@@ -214,6 +214,7 @@ metrics! {
         "stall" Seconds (per "stall") "interval without a real-time frame in time, if longer than the deadline, between the first frame and the time of the last frame",
         "silence_after_repair" Seconds (rank figures 8, differences 7) "time from the end of the last outage or suspension to the next delivery of new data",
         "silence_after_move" Seconds "time from the last change of the client's address to the next delivery of new data",
+        "longest_gap" Seconds "longest time between two deliveries of new data of a transfer that completes",
         "bytes_sent" Bytes Neither (rank differences 10) "UDP payload that the data sender sent",
         "bytes_retransmitted" Bytes (in Lost) "stream data that the data sender sent again, counted each time after the first",
         "bytes_lost" Bytes (in Lost) "UDP payload that the data sender declared lost",

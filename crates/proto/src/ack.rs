@@ -224,6 +224,8 @@ pub struct AckTracker {
     asked: Asked,
     density: Density,
     arrivals: Arrivals,
+    /// ACKs name this path identifier (PATH_ACK).
+    path: Option<u32>,
 }
 
 impl AckTracker {
@@ -247,7 +249,13 @@ impl AckTracker {
             largest_acked: None,
             density: Density::default(),
             arrivals: Arrivals::default(),
+            path: None,
         }
+    }
+
+    /// ACKs are PATH_ACK frames for this path identifier from now on (draft-ietf-quic-multipath-21 section 2.3).
+    pub fn name_path(&mut self, path: u32) {
+        self.path = Some(path);
     }
 
     /// The peer takes so many timestamps per ACK, in units of 2^`exponent` microseconds
@@ -429,11 +437,15 @@ impl AckTracker {
         let delay = now.saturating_since(self.largest_at).as_micros().min(u128::from(u64::MAX)) as u64;
         let ecn = (self.counts != EcnCounts::default()).then_some(self.counts);
         let (room, delay) = (limit.checked_sub(buf.len())?, delay >> exponent);
-        let written = if self.arrivals.is_empty() {
-            frame::encode_ack(buf, room, delay, ranges, ecn)?
-        } else {
-            let times = self.arrivals.newest_first();
-            frame::encode_ack_with_times(buf, room, delay, ranges, ecn, times, self.arrivals.most())?
+        let times = || self.arrivals.newest_first();
+        let most = self.arrivals.most();
+        let written = match (self.path, self.arrivals.is_empty()) {
+            (None, true) => frame::encode_ack(buf, room, delay, ranges, ecn)?,
+            (None, false) => frame::encode_ack_with_times(buf, room, delay, ranges, ecn, times(), most)?,
+            (Some(path), true) => frame::encode_path_ack(path, buf, room, delay, ranges, ecn)?,
+            (Some(path), false) => {
+                frame::encode_path_ack_with_times(path, buf, room, delay, ranges, ecn, times(), most)?
+            }
         };
         let mut rest = self.unreported().skip(written.saturating_sub(1));
         let lowest = rest.next().map_or(0, |range| range.start);

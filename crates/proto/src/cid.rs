@@ -7,8 +7,11 @@ use std::fmt;
 use rand_core::Rng;
 use thalweg_units::Instant;
 
+pub use self::generator::{CidGenerator, RandomCid, WorkerCid};
 use crate::error::TransportError;
 use crate::range_set::RangeSet;
+
+mod generator;
 
 /// The longest connection ID of QUIC versions 1 and 2, in bytes.
 pub const MAX_CID_LEN: usize = 20;
@@ -131,6 +134,11 @@ const MAX_ISSUED: u64 = 8;
 /// timeouts last on a long path.
 const MAX_ROUTED: usize = 40;
 
+/// The same for each further path that is in use at once, or may be: one to begin with, and one to change to.
+const MAX_ISSUED_OF_PATH: u64 = 2;
+/// The same for each further path.
+const MAX_ROUTED_OF_PATH: usize = 10;
+
 /// The connection IDs we issue: what the peer writes into the destination field.
 ///
 /// The connection asks [`wanted`](Self::wanted), generates and routes that many IDs and [`issue`](Self::issue)s them;
@@ -149,6 +157,8 @@ pub(crate) struct LocalCids {
     announced: u64,
     /// Whether our IDs have zero length: then nothing can be issued and nothing retired.
     zero_length: bool,
+    /// How many are handed out at once at most, and how many lead to the connection.
+    most: (u64, usize),
     /// IDs that the peer has retired, and until when datagrams to them are still ours; in the order of retirement.
     retired: VecDeque<(Instant, ConnectionId)>,
 }
@@ -172,8 +182,48 @@ impl LocalCids {
             announce: VecDeque::new(),
             announced: 0,
             zero_length: initial.is_empty(),
+            most: (MAX_ISSUED, MAX_ROUTED),
             retired: VecDeque::new(),
         }
+    }
+
+    /// Of a further path: starts with none, for a peer with this active_connection_id_limit
+    /// (draft-ietf-quic-multipath-21 section 3.2: numbers begin with 0 on each path).
+    pub fn of_path(peer_limit: u64) -> LocalCids {
+        LocalCids {
+            issued: VecDeque::new(),
+            next_sequence: 0,
+            retire_prior_to: 0,
+            peer_limit,
+            announce: VecDeque::new(),
+            announced: 0,
+            zero_length: false,
+            most: (MAX_ISSUED_OF_PATH, MAX_ROUTED_OF_PATH),
+            retired: VecDeque::new(),
+        }
+    }
+
+    /// Whether the peer may know of any.
+    pub fn has_issued(&self) -> bool {
+        self.next_sequence > 0
+    }
+
+    /// The number of the next ID.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Whether datagrams to this ID are ours: it is issued, and not retired long ago.
+    pub fn leads_here(&self, cid: &[u8]) -> bool {
+        self.issued.iter().any(|issued| issued.cid.as_slice() == cid)
+            || self.retired.iter().any(|(_, retired)| retired.as_slice() == cid)
+    }
+
+    /// The path is given up: all IDs are retired, and no longer lead to the connection after `until`.
+    pub fn retire_all(&mut self, until: Instant) {
+        self.announce.clear();
+        self.retired.extend(self.issued.drain(..).map(|issued| (until, issued.cid)));
+        self.most = (0, 0);
     }
 
     /// Takes the peer's active_connection_id_limit from its transport parameters.
@@ -187,8 +237,9 @@ impl LocalCids {
             return 0;
         }
         let active = self.issued.iter().filter(|i| i.sequence >= self.retire_prior_to).count() as u64;
-        let room = MAX_ROUTED.saturating_sub(self.issued.len() + self.retired.len());
-        (self.peer_limit.min(MAX_ISSUED).saturating_sub(active) as usize).min(room)
+        let (most, most_routed) = self.most;
+        let room = most_routed.saturating_sub(self.issued.len() + self.retired.len());
+        (self.peer_limit.min(most).saturating_sub(active) as usize).min(room)
     }
 
     /// Adds an ID and queues its frame. Returns its sequence number.
@@ -262,7 +313,7 @@ impl LocalCids {
         if self.zero_length {
             return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a zero-length connection ID"));
         }
-        if sequence > self.announced {
+        if sequence > self.announced || sequence >= self.next_sequence {
             return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a connection ID never issued"));
         }
         let Some(index) = self.issued.iter().position(|i| i.sequence == sequence) else {
@@ -306,6 +357,9 @@ const MAX_RETIRED_RUNS: usize = 64;
 /// How many RETIRE_CONNECTION_ID frames may be unacknowledged, in multiples of our limit (RFC 9000 section 5.1.2 asks
 /// for at least 2).
 const MAX_UNACKED_RETIREMENTS: u64 = 10;
+
+/// The number of no ID.
+const NONE: u64 = u64::MAX;
 
 /// One connection ID that the peer issued.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -355,6 +409,39 @@ impl RemoteCids {
             unacked: 0,
             limit: limit.max(2),
         }
+    }
+
+    /// Of a further path: starts with none (draft-ietf-quic-multipath-21 section 3.2).
+    pub fn of_path(limit: u64) -> RemoteCids {
+        let mut none = RemoteCids::new(ConnectionId::EMPTY, limit);
+        none.known.clear();
+        none.active.sequence = NONE;
+        none
+    }
+
+    /// Whether an ID to send to was chosen.
+    pub fn has_active(&self) -> bool {
+        self.active.sequence != NONE
+    }
+
+    /// Chooses an ID to send to on a path that has none yet. `false` if the peer has given none.
+    pub fn choose(&mut self) -> bool {
+        if !self.has_active()
+            && let Some(fresh) = self.take_fresh()
+        {
+            self.active = fresh;
+        }
+        self.has_active()
+    }
+
+    /// Whether there is an ID that no path uses.
+    pub fn has_fresh(&self) -> bool {
+        self.known.iter().any(|id| !id.in_use)
+    }
+
+    /// Whether the peer has issued this ID under any number that is not retired.
+    pub fn contains(&self, cid: &ConnectionId) -> bool {
+        self.known.iter().any(|id| id.cid == *cid)
     }
 
     /// The peer's choice of its first ID, from its Retry or its first Initial (RFC 9000 section 7.2).
@@ -453,7 +540,7 @@ impl RemoteCids {
     /// CONNECTION_ID_LIMIT_ERROR if there are more active IDs, or more unfinished retirements, than permitted
     /// (RFC 9000 sections 5.1.1, 5.1.2 and 19.15).
     pub fn on_new(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
-        if self.active.cid.is_empty() {
+        if self.active.cid.is_empty() && self.has_active() {
             return Err(TransportError::protocol_violation(
                 "NEW_CONNECTION_ID from a peer with zero-length connection IDs",
             ));
@@ -491,7 +578,7 @@ impl RemoteCids {
                 self.known.pop_front();
                 self.queue_retirement(id.sequence);
             }
-            if self.active.sequence < frame.retire_prior_to {
+            if self.has_active() && self.active.sequence < frame.retire_prior_to {
                 // The frame that makes the demand brings an ID at or above it, unless that one was retired before.
                 self.active = match self.take_fresh().or_else(|| self.known.front().copied()) {
                     Some(id) => id,
@@ -537,104 +624,6 @@ impl RemoteCids {
     pub fn is_reset(&self, token: &ResetToken) -> bool {
         let in_use = self.known.iter().filter(|id| id.in_use);
         in_use.fold(false, |found, id| found | id.reset_token.is_some_and(|known| known == *token))
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-
-/// Makes the connection IDs of an endpoint. All have the same length, so that short headers can be parsed.
-pub trait CidGenerator: Send + fmt::Debug {
-    /// A new ID drawn from `rng`, [`len`](Self::len) bytes long.
-    fn generate(&mut self, rng: &mut dyn Rng) -> ConnectionId;
-
-    /// The length of every ID in bytes, 0 to 20.
-    fn len(&self) -> usize;
-
-    /// Whether IDs have zero length.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// Random connection IDs.
-#[derive(Copy, Clone, Debug)]
-pub struct RandomCid {
-    /// Length in bytes; more than 20 counts as 20.
-    pub len: usize,
-}
-
-impl CidGenerator for RandomCid {
-    fn generate(&mut self, rng: &mut dyn Rng) -> ConnectionId {
-        ConnectionId::random(rng, self.len())
-    }
-
-    fn len(&self) -> usize {
-        self.len.min(MAX_CID_LEN)
-    }
-}
-
-/// Connection IDs of 8 bytes from which an endpoint with several workers can tell the worker a datagram belongs to.
-///
-/// The first byte, masked with a keyed digest of the other seven random ones, is the worker modulo the number of
-/// workers. The mask keeps an observer from reading off which IDs share a worker; it is no encryption, and nothing
-/// depends on its secrecy.
-#[derive(Copy, Clone)]
-pub struct WorkerCid {
-    worker: u8,
-    workers: u8,
-    key: u64,
-}
-
-impl WorkerCid {
-    /// The length of these IDs in bytes.
-    pub const LEN: usize = 8;
-
-    /// IDs of `worker` (counted from 0) out of `workers`. `key` is the same for all workers of an endpoint.
-    pub fn new(worker: u8, workers: u8, key: u64) -> WorkerCid {
-        let workers = workers.max(1);
-        WorkerCid { worker: worker % workers, workers, key }
-    }
-
-    /// The worker that issued an ID of an endpoint with this `key`. `None` if it is not 8 bytes long, so not one of
-    /// ours. An ID that nobody issued names some worker.
-    pub fn worker_of(cid: &[u8], workers: u8, key: u64) -> Option<u8> {
-        let cid: &[u8; WorkerCid::LEN] = cid.try_into().ok()?;
-        Some((cid[0] ^ mask(cid, key)) % workers.max(1))
-    }
-}
-
-/// A digest of bytes 1 to 7 under `key`: two rounds of multiply and fold.
-fn mask(cid: &[u8; WorkerCid::LEN], key: u64) -> u8 {
-    let rest = u64::from_be_bytes(*cid) & (u64::MAX >> 8);
-    let mut x = (rest ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 32) ^ key.rotate_left(32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    (x >> 56) as u8
-}
-
-impl CidGenerator for WorkerCid {
-    fn generate(&mut self, rng: &mut dyn Rng) -> ConnectionId {
-        let mut bytes = rng.next_u64().to_be_bytes();
-        // The random first byte picks one of the values that leave the worker as remainder.
-        let rounds = 256 / u16::from(self.workers);
-        let value = (u16::from(bytes[0]) % rounds) * u16::from(self.workers) + u16::from(self.worker);
-        bytes[0] = value as u8 ^ mask(&bytes, self.key);
-        ConnectionId { len: WorkerCid::LEN as u8, bytes: pad(bytes) }
-    }
-
-    fn len(&self) -> usize {
-        WorkerCid::LEN
-    }
-}
-
-fn pad(bytes: [u8; WorkerCid::LEN]) -> [u8; MAX_CID_LEN] {
-    let mut padded = [0; MAX_CID_LEN];
-    padded[..WorkerCid::LEN].copy_from_slice(&bytes);
-    padded
-}
-
-impl fmt::Debug for WorkerCid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WorkerCid({} of {})", self.worker, self.workers)
     }
 }
 

@@ -6,7 +6,8 @@ use thalweg_recovery::{InitialWindow, Policies, SavedPath};
 use thalweg_units::Rate;
 
 use crate::{
-    ack::AckPolicy,
+    ack::{AckConfig, AckPolicy},
+    connection::SchedulerPolicy,
     crypto::{ClientCrypto, ServerCrypto},
     datagrams::DatagramsConfig,
     observe::ObserverFactory,
@@ -77,6 +78,9 @@ pub struct TransportConfig {
     pub ecn: bool,
     /// How many connection IDs we let the peer hold for us (RFC 9000 section 5.1.1). Default 4.
     pub active_connection_ids: u64,
+    /// Several paths at once (draft-ietf-quic-multipath-21), if the peer wants them too; `None`: one at a time, and the
+    /// peer is not told of the extension. Default none.
+    pub multipath: Option<MultipathConfig>,
     /// Let observers between the endpoints measure the round-trip time by the spin bit (RFC 9000 section 17.4), except
     /// on one path of 16 drawn at random. Works if the peer does too. Default off: the bit is zero.
     pub spin_bit: bool,
@@ -106,13 +110,84 @@ impl Default for TransportConfig {
             skip_packet_numbers: true,
             ecn: true,
             active_connection_ids: 4,
+            multipath: None,
             spin_bit: false,
             observer: None,
         }
     }
 }
 
+/// Several paths at once (draft-ietf-quic-multipath-21).
+#[derive(Clone, Debug, PartialEq)]
+pub struct MultipathConfig {
+    /// How many paths may be open at once, 1 to 64; more count as 64. What is kept for each bounds the memory. Default
+    /// 4.
+    pub max_paths: u32,
+    /// Which path carries what. Default [`SchedulerPolicy::LowestRtt`].
+    pub scheduler: SchedulerPolicy,
+    /// Which path our acknowledgments take. Default [`AckPath::Shortest`].
+    pub acks: AckPath,
+}
+
+/// Which path the acknowledgments of a path's packets take (draft-ietf-quic-multipath-21 section 5.5).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AckPath {
+    /// The one that the packets came by, or another while that is silent.
+    Same,
+    /// The one with the lowest smoothed round-trip time among those by which packets have come lately, if that is below
+    /// three quarters of their own path's.
+    #[default]
+    Shortest,
+}
+
+impl AckPath {
+    /// Every choice.
+    pub const ALL: [AckPath; 2] = [AckPath::Same, AckPath::Shortest];
+
+    /// The name, as written in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AckPath::Same => "same",
+            AckPath::Shortest => "shortest",
+        }
+    }
+}
+
+impl Default for MultipathConfig {
+    fn default() -> Self {
+        MultipathConfig { max_paths: 4, scheduler: SchedulerPolicy::default(), acks: AckPath::default() }
+    }
+}
+
+impl MultipathConfig {
+    /// The transport parameter: the largest path identifier that the peer may use at first.
+    pub(crate) fn initial_max_path_id(&self) -> u32 {
+        self.max_paths.clamp(1, 64) - 1
+    }
+}
+
 impl TransportConfig {
+    /// Our min_ack_delay as it is sent, in whole microseconds: no larger than what is sent as max_ack_delay, which is
+    /// in whole milliseconds (draft-ietf-quic-ack-frequency section 3).
+    pub(crate) fn told_min_ack_delay(&self) -> Option<Duration> {
+        let millis = u64::try_from(self.max_ack_delay.as_millis()).unwrap_or(u64::MAX);
+        self.min_ack_delay.map(|least| {
+            let micros = u64::try_from(least.min(Duration::from_millis(millis)).as_micros()).unwrap_or(u64::MAX);
+            Duration::from_micros(micros)
+        })
+    }
+
+    /// How application data are acknowledged.
+    pub(crate) fn ack_config(&self) -> AckConfig {
+        AckConfig {
+            max_ack_delay: self.max_ack_delay,
+            min_ack_delay: self.told_min_ack_delay().unwrap_or_default(),
+            policy: self.acks,
+            ..AckConfig::default()
+        }
+    }
+
     /// How many timestamps the peer is asked for in an ACK.
     pub(crate) fn timestamps_asked_for(&self) -> u64 {
         if self.policies.congestion.uses_arrivals() { self.receive_timestamps.into() } else { 0 }

@@ -13,7 +13,7 @@ use crate::{
     Side,
     cid::{CidGenerator, ConnectionId, RandomCid, ResetToken},
     config::{ClientConfig, ConnectError, RetryPolicy, ServerConfig},
-    connection::{Accept, Connection, EndpointEvent, choose_version, open_copy},
+    connection::{Accept, ClientHello, Connection, EndpointEvent, open_copy},
     crypto::TAG_LEN,
     error::TransportErrorCode,
     frame::Frame,
@@ -407,9 +407,12 @@ impl Endpoint {
             return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::CONNECTION_REFUSED, reply);
         }
         let token = &datagram[token];
+        let looks_for_paths = server.transport.multipath.is_some();
+        let hello = ClientHello::read(version, &server.preferred_versions, looks_for_paths, &payload);
         let mut accept = Accept {
-            version: choose_version(version, &server.preferred_versions, &payload),
+            version: hello.version,
             first_version: version,
+            asks_for_paths: hello.asks_for_paths,
             dcid,
             original_dcid: dcid,
             retry_scid: None,

@@ -20,7 +20,7 @@ macro_rules! codes {
         impl TransportErrorCode {
             $($(#[$doc])* pub const $name: TransportErrorCode = TransportErrorCode($value);)*
 
-            /// The name RFC 9000 (or RFC 9368) gives the code; `None` for codes without one, CRYPTO_ERROR included.
+            /// The name that its specification gives the code; `None` for codes without one, CRYPTO_ERROR included.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some(stringify!($name)),)*
@@ -68,6 +68,14 @@ codes! {
     NO_VIABLE_PATH = 0x10;
     /// Version negotiation was tampered with or broke its rules (RFC 9368 section 10.2).
     VERSION_NEGOTIATION_ERROR = 0x11;
+    /// A path is abandoned because the application wants it (draft-ietf-quic-multipath-21 section 4.2.1).
+    APPLICATION_ABANDON_PATH = 0x3e;
+    /// A path is abandoned because there are not enough resources for it (section 4.2.1 of the same).
+    PATH_RESOURCE_LIMIT_REACHED = 0x3e75;
+    /// A path is abandoned because it is unstable or poor (section 4.2.1 of the same).
+    PATH_UNSTABLE_OR_POOR = 0x3e76;
+    /// A path is abandoned for want of a connection ID (section 4.2.1 of the same).
+    NO_CID_AVAILABLE_FOR_PATH = 0x3e77;
 }
 
 impl TransportErrorCode {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
+use crate::frame::ty;
 use crate::observe::{FrameInfo, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo};
 
 /// Two numbers that two runs share only if every connection did the same things at the same times.
@@ -175,6 +177,9 @@ fn hash_packet(hash: &mut Fnv, tag: u64, packet: &PacketInfo<'_>) {
         u64::from(packet.path.0),
         packet.frames.len() as u64,
     ]);
+    if packet.space != DataSpace::FIRST {
+        hash.words([ty::PATH_ACK, u64::from(packet.space.0)]);
+    }
     packet.frames.iter().for_each(|frame| hash_frame(hash, frame));
 }
 
@@ -182,9 +187,12 @@ fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
     match *frame {
         FrameInfo::Padding { len } => hash.words([0x00, u64::from(len)]),
         FrameInfo::Ping => hash.word(0x01),
-        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps } => {
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps, path } => {
+            if let Some(path) = path {
+                hash.words([ty::PATH_ACK, path]);
+            }
             if timestamps > 0 {
-                hash.words([crate::frame::ty::ACK_RECEIVE_TIMESTAMPS, u64::from(timestamps)]);
+                hash.words([ty::ACK_RECEIVE_TIMESTAMPS, u64::from(timestamps)]);
             }
             hash.words([0x02, delay_us, u64::from(range_count)]);
             ranges.iter().take(range_count as usize).for_each(|range| hash.words([range.0, range.1]));
@@ -215,6 +223,20 @@ fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
             hash.words([0xaf, sequence, threshold, max_ack_delay_us, reordering]);
         }
         FrameInfo::ImmediateAck => hash.word(0x1f),
+        FrameInfo::PathAbandon { path, code } => hash.words([ty::PATH_ABANDON, path, code]),
+        FrameInfo::PathStatus { path, sequence, backup } => {
+            let ty = if backup { ty::PATH_STATUS_BACKUP } else { ty::PATH_STATUS_AVAILABLE };
+            hash.words([ty, path, sequence]);
+        }
+        FrameInfo::PathNewConnectionId { path, sequence, retire_prior_to } => {
+            hash.words([ty::PATH_NEW_CONNECTION_ID, path, sequence, retire_prior_to]);
+        }
+        FrameInfo::PathRetireConnectionId { path, sequence } => {
+            hash.words([ty::PATH_RETIRE_CONNECTION_ID, path, sequence]);
+        }
+        FrameInfo::MaxPathId { max } => hash.words([ty::MAX_PATH_ID, max]),
+        FrameInfo::PathsBlocked { max } => hash.words([ty::PATHS_BLOCKED, max]),
+        FrameInfo::PathCidsBlocked { path, next_sequence } => hash.words([ty::PATH_CIDS_BLOCKED, path, next_sequence]),
     }
 }
 
@@ -254,8 +276,9 @@ fn hash_decision(hash: &mut Fnv, event: &ObserverEvent<'_>) {
                 values.max_datagram_frame_size.unwrap_or(u64::MAX),
                 values.min_ack_delay_us.unwrap_or(u64::MAX),
             ]);
-            // Connections without the extension keep the hash that they had before there was one.
+            // Connections without an extension keep the hash that they had before there was one.
             values.max_receive_timestamps_per_ack.into_iter().for_each(|most| hash.word(most));
+            values.initial_max_path_id.into_iter().for_each(|max| hash.words([0x3e, max]));
         }
         ObserverEvent::PacketDropped { kind, number, size, reason } => hash.words([
             9,
@@ -302,6 +325,7 @@ mod tests {
             size: 1200,
             ecn: Ecn::Ect0,
             path: PathId(0),
+            space: thalweg_recovery::DataSpace::FIRST,
             frames,
         })
     }
@@ -343,7 +367,14 @@ mod tests {
     fn the_hash_does_not_change_between_releases() {
         // A committed value: if this changes, so do all recorded wire hashes; say so in the changelog.
         let frames = [
-            FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None, timestamps: 0 },
+            FrameInfo::Ack {
+                delay_us: 25,
+                range_count: 1,
+                ranges: [(0, 3), (0, 0), (0, 0)],
+                ecn: None,
+                timestamps: 0,
+                path: None,
+            },
             FrameInfo::Ping,
         ];
         assert_eq!(hash_of(&[(1, sent(7, &frames))]), (COMMITTED, FNV_OFFSET));

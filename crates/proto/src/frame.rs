@@ -1,5 +1,5 @@
-//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency, -receive-ts): zero-copy parsing, and writing
-//! into the caller's buffer.
+//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency, -receive-ts, -multipath): zero-copy parsing,
+//! and writing into the caller's buffer.
 //!
 //! [`FrameIter`] walks the payload of a packet and yields borrowed [`Frame`]s, validated as far as a frame can be
 //! without the state of the connection. [`Frame::encode`] and [`Frame::encoded_len`] are its inverse; frames that carry
@@ -19,12 +19,14 @@ use crate::varint::{self, Reader};
 
 pub use encode::{
     crypto_fit, datagram_len, encode_ack, encode_ack_with_times, encode_crypto_header, encode_datagram,
-    encode_stream_header, stream_fit, stream_header_len,
+    encode_path_ack, encode_path_ack_with_times, encode_stream_header, stream_fit, stream_header_len,
 };
 
+pub use path::PathFrame;
 pub use timestamps::{Timestamp, Timestamps};
 
 mod encode;
+mod path;
 mod timestamps;
 
 /// Frame types by number (RFC 9000 section 12.4).
@@ -59,9 +61,21 @@ pub mod ty {
     pub const DATAGRAM: u64 = 0x30;
     /// DATAGRAM with a length field.
     pub const DATAGRAM_LEN: u64 = 0x31;
+    pub const PATH_ACK: u64 = 0x3e;
+    pub const PATH_ACK_ECN: u64 = 0x3f;
     pub const ACK_FREQUENCY: u64 = 0xaf;
+    pub const PATH_ABANDON: u64 = 0x3e75;
+    pub const PATH_STATUS_BACKUP: u64 = 0x3e76;
+    pub const PATH_STATUS_AVAILABLE: u64 = 0x3e77;
+    pub const PATH_NEW_CONNECTION_ID: u64 = 0x3e78;
+    pub const PATH_RETIRE_CONNECTION_ID: u64 = 0x3e79;
+    pub const MAX_PATH_ID: u64 = 0x3e7a;
+    pub const PATHS_BLOCKED: u64 = 0x3e7b;
+    pub const PATH_CIDS_BLOCKED: u64 = 0x3e7c;
     pub const ACK_RECEIVE_TIMESTAMPS: u64 = 0x0317_8307;
     pub const ACK_RECEIVE_TIMESTAMPS_ECN: u64 = 0x0317_8308;
+    pub const PATH_ACK_RECEIVE_TIMESTAMPS: u64 = 0x0317_8309;
+    pub const PATH_ACK_RECEIVE_TIMESTAMPS_ECN: u64 = 0x0317_830a;
 }
 
 const FIN: u64 = 1;
@@ -77,6 +91,15 @@ pub enum Frame<'a> {
     Ping,
     /// ACK, with or without ECN counts, or ACK_RECEIVE_TIMESTAMPS, which has timestamps besides.
     Ack(Ack<'a>),
+    /// PATH_ACK (draft-ietf-quic-multipath-21 section 4.1), or PATH_ACK_RECEIVE_TIMESTAMPS.
+    PathAck {
+        /// The path identifier, which names the space of the packets.
+        path: u64,
+        /// The rest, as in ACK.
+        ack: Ack<'a>,
+    },
+    /// A frame about a path (draft-ietf-quic-multipath-21 section 4).
+    Path(PathFrame),
     /// RESET_STREAM.
     ResetStream {
         /// The stream that is abandoned by its sender.
@@ -326,8 +349,14 @@ impl<'a> FrameIter<'a> {
             ty::PING => Frame::Ping,
             ty::ACK | ty::ACK_ECN => Frame::Ack(parse_ack(r, ty == ty::ACK_ECN)?),
             ty::ACK_RECEIVE_TIMESTAMPS | ty::ACK_RECEIVE_TIMESTAMPS_ECN => {
-                let ack = parse_ack(r, ty == ty::ACK_RECEIVE_TIMESTAMPS_ECN)?;
-                Frame::Ack(Ack { times: Some(Timestamps::parse(r, ack.largest)?), ..ack })
+                Frame::Ack(parse_ack_with_times(r, ty == ty::ACK_RECEIVE_TIMESTAMPS_ECN)?)
+            }
+            ty::PATH_ACK | ty::PATH_ACK_ECN => {
+                Frame::PathAck { path: varint!(), ack: parse_ack(r, ty == ty::PATH_ACK_ECN)? }
+            }
+            ty::PATH_ACK_RECEIVE_TIMESTAMPS | ty::PATH_ACK_RECEIVE_TIMESTAMPS_ECN => {
+                let with_ecn = ty == ty::PATH_ACK_RECEIVE_TIMESTAMPS_ECN;
+                Frame::PathAck { path: varint!(), ack: parse_ack_with_times(r, with_ecn)? }
             }
             ty::RESET_STREAM => Frame::ResetStream { id: id!(), error_code: varint!(), final_size: varint!() },
             ty::STOP_SENDING => Frame::StopSending { id: id!(), error_code: varint!() },
@@ -355,18 +384,7 @@ impl<'a> FrameIter<'a> {
             ty::STREAM_DATA_BLOCKED => Frame::StreamDataBlocked { id: id!(), limit: varint!() },
             ty::STREAMS_BLOCKED_BIDI => Frame::StreamsBlocked { dir: Dir::Bi, limit: stream_count(varint!())? },
             ty::STREAMS_BLOCKED_UNI => Frame::StreamsBlocked { dir: Dir::Uni, limit: stream_count(varint!())? },
-            ty::NEW_CONNECTION_ID => {
-                let (sequence, retire_prior_to) = (varint!(), varint!());
-                let cid = rest_of!(r.u8_bytes());
-                let reset_token = ResetToken(rest_of!(r.array()));
-                if retire_prior_to > sequence {
-                    return Err("NEW_CONNECTION_ID retires itself");
-                }
-                let cid = ConnectionId::new(cid)
-                    .filter(|cid| !cid.is_empty())
-                    .ok_or("NEW_CONNECTION_ID with an ID that has not 1 to 20 bytes")?;
-                Frame::NewConnectionId(NewConnectionId { sequence, retire_prior_to, cid, reset_token })
-            }
+            ty::NEW_CONNECTION_ID => Frame::NewConnectionId(read_new_connection_id(r)?),
             ty::RETIRE_CONNECTION_ID => Frame::RetireConnectionId(varint!()),
             ty::PATH_CHALLENGE => Frame::PathChallenge(rest_of!(r.array())),
             ty::PATH_RESPONSE => Frame::PathResponse(rest_of!(r.array())),
@@ -388,7 +406,7 @@ impl<'a> FrameIter<'a> {
                 max_ack_delay: varint!(),
                 reordering_threshold: varint!(),
             }),
-            _ => return Err("frame type is unknown"),
+            _ => Frame::Path(PathFrame::parse(ty, r)?.ok_or("frame type is unknown")?),
         })
     }
 }
@@ -432,6 +450,27 @@ fn parse_ack<'a>(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, &'static
     Ok(Ack { largest, raw_delay, ecn, times: None, further, fields })
 }
 
+fn parse_ack_with_times<'a>(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, &'static str> {
+    let ack = parse_ack(r, with_ecn)?;
+    Ok(Ack { times: Some(Timestamps::parse(r, ack.largest)?), ..ack })
+}
+
+/// The fields of NEW_CONNECTION_ID.
+fn read_new_connection_id(r: &mut Reader<'_>) -> Result<NewConnectionId, &'static str> {
+    let (Some(sequence), Some(retire_prior_to), Some(cid), Some(token)) =
+        (r.varint(), r.varint(), r.u8_bytes(), r.array())
+    else {
+        return Err("frame is truncated");
+    };
+    if retire_prior_to > sequence {
+        return Err("NEW_CONNECTION_ID retires itself");
+    }
+    let cid = ConnectionId::new(cid)
+        .filter(|cid| !cid.is_empty())
+        .ok_or("NEW_CONNECTION_ID with an ID that has not 1 to 20 bytes")?;
+    Ok(NewConnectionId { sequence, retire_prior_to, cid, reset_token: ResetToken(token) })
+}
+
 /// The largest offset of a stream or of the handshake is 2^62 - 1 (RFC 9000 sections 19.6 and 19.8).
 fn check_end(offset: u64, data: &[u8]) -> Result<(), &'static str> {
     if offset + data.len() as u64 > varint::MAX { Err("data goes past offset 2^62 - 1") } else { Ok(()) }
@@ -447,13 +486,13 @@ fn stream_ty(offset: u64, fin: bool) -> u64 {
     ty::STREAM | LEN | if offset > 0 { OFF } else { 0 } | if fin { FIN } else { 0 }
 }
 
-/// The type of an ACK frame with ECN counts, with timestamps, or with neither.
-fn ack_ty(has_ecn: bool, has_times: bool) -> u64 {
-    match (has_ecn, has_times) {
-        (false, false) => ty::ACK,
-        (true, false) => ty::ACK_ECN,
-        (false, true) => ty::ACK_RECEIVE_TIMESTAMPS,
-        (true, true) => ty::ACK_RECEIVE_TIMESTAMPS_ECN,
+/// The type of an ACK frame, or a PATH_ACK frame if `names_path`, with ECN counts, with timestamps, or with neither.
+fn ack_ty(names_path: bool, has_ecn: bool, has_times: bool) -> u64 {
+    match (names_path, has_times) {
+        (false, false) => ty::ACK + u64::from(has_ecn),
+        (false, true) => ty::ACK_RECEIVE_TIMESTAMPS + u64::from(has_ecn),
+        (true, false) => ty::PATH_ACK + u64::from(has_ecn),
+        (true, true) => ty::PATH_ACK_RECEIVE_TIMESTAMPS + u64::from(has_ecn),
     }
 }
 
@@ -465,7 +504,9 @@ impl Frame<'_> {
         match self {
             Frame::Padding(_) => ty::PADDING,
             Frame::Ping => ty::PING,
-            Frame::Ack(ack) => ack_ty(ack.ecn.is_some(), ack.times.is_some()),
+            Frame::Ack(ack) => ack_ty(false, ack.ecn.is_some(), ack.times.is_some()),
+            Frame::PathAck { ack, .. } => ack_ty(true, ack.ecn.is_some(), ack.times.is_some()),
+            Frame::Path(frame) => frame.ty(),
             Frame::ResetStream { .. } => ty::RESET_STREAM,
             Frame::StopSending { .. } => ty::STOP_SENDING,
             Frame::Crypto { .. } => ty::CRYPTO,
@@ -490,13 +531,17 @@ impl Frame<'_> {
         }
     }
 
-    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2): all but ACK, PADDING and
+    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2): all but ACK, PATH_ACK, PADDING and
     /// CONNECTION_CLOSE.
     #[inline]
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
-            Frame::Ack(_) | Frame::Padding(_) | Frame::ConnectionClose { .. } | Frame::ApplicationClose { .. }
+            Frame::Ack(_)
+                | Frame::PathAck { .. }
+                | Frame::Padding(_)
+                | Frame::ConnectionClose { .. }
+                | Frame::ApplicationClose { .. }
         )
     }
 
@@ -513,7 +558,8 @@ impl Frame<'_> {
         matches!(self, Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::NewConnectionId(_) | Frame::Padding(_))
     }
 
-    /// Whether a packet of this level may carry the frame (RFC 9000 sections 12.4, 12.5 and 17.2; RFC 9221 section 4).
+    /// Whether a packet of this level may carry the frame (RFC 9000 sections 12.4, 12.5 and 17.2; RFC 9221 section 4;
+    /// draft-ietf-quic-multipath-21 section 4).
     #[inline]
     pub fn is_allowed_at(&self, level: Level) -> bool {
         match self {
@@ -525,7 +571,9 @@ impl Frame<'_> {
             | Frame::RetireConnectionId(_)
             | Frame::HandshakeDone
             | Frame::AckFrequency(_)
-            | Frame::ImmediateAck => level == Level::OneRtt,
+            | Frame::ImmediateAck
+            | Frame::PathAck { .. }
+            | Frame::Path(_) => level == Level::OneRtt,
             _ => matches!(level, Level::EarlyData | Level::OneRtt),
         }
     }

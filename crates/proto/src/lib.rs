@@ -30,8 +30,14 @@ pub mod version;
 pub use {bytes, rand_core, rustls, thalweg_recovery as recovery, thalweg_units as units};
 
 pub use ack::AckPolicy;
-pub use config::{ClientConfig, ConnectError, RetryPolicy, SavedPathStore, ServerConfig, TokenStore, TransportConfig};
-pub use connection::{Connection, ConnectionStats, Event, PathEvent};
+pub use config::{
+    AckPath, ClientConfig, ConnectError, MultipathConfig, RetryPolicy, SavedPathStore, ServerConfig, TokenStore,
+    TransportConfig,
+};
+pub use connection::{
+    Candidate, ClosePathError, Connection, ConnectionStats, Event, OpenPathError, Order, PathEvent, PathReport,
+    PathScheduler, SchedulerFactory, SchedulerPolicy,
+};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};
 pub use udp::{DatagramMeta, Transmit};

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_recovery::{Ecn, PathId, SpaceId, trace};
+use thalweg_recovery::{DataSpace, Ecn, PathId, SpaceId, trace};
 use thalweg_units::Instant;
 
 use crate::Side;
@@ -112,6 +112,8 @@ pub enum FrameInfo {
         ecn: Option<[u64; 3]>,
         /// How many timestamps of arrival it has.
         timestamps: u32,
+        /// PATH_ACK: the path identifier.
+        path: Option<u64>,
     },
     ResetStream {
         id: u64,
@@ -183,6 +185,36 @@ pub enum FrameInfo {
         reordering: u64,
     },
     ImmediateAck,
+    /// draft-ietf-quic-multipath section 4; `path` is a path identifier.
+    PathAbandon {
+        path: u64,
+        code: u64,
+    },
+    /// PATH_STATUS_BACKUP, or PATH_STATUS_AVAILABLE.
+    PathStatus {
+        path: u64,
+        sequence: u64,
+        backup: bool,
+    },
+    PathNewConnectionId {
+        path: u64,
+        sequence: u64,
+        retire_prior_to: u64,
+    },
+    PathRetireConnectionId {
+        path: u64,
+        sequence: u64,
+    },
+    MaxPathId {
+        max: u64,
+    },
+    PathsBlocked {
+        max: u64,
+    },
+    PathCidsBlocked {
+        path: u64,
+        next_sequence: u64,
+    },
 }
 
 /// Whose transport parameters.
@@ -215,6 +247,7 @@ pub struct ParameterValues {
     pub max_datagram_frame_size: Option<u64>,
     pub min_ack_delay_us: Option<u64>,
     pub max_receive_timestamps_per_ack: Option<u64>,
+    pub initial_max_path_id: Option<u64>,
 }
 
 /// How far a connection is (qlog's `connection_state_updated`).
@@ -423,6 +456,8 @@ pub struct PacketInfo<'a> {
     pub ecn: Ecn,
     /// The path it took.
     pub path: PathId,
+    /// Where several paths are in use at once, the path identifier: each has numbers of its own.
+    pub space: DataSpace,
     /// What is in it, in order.
     pub frames: &'a [FrameInfo],
 }

@@ -546,6 +546,7 @@ pub fn write_long_header(
 }
 
 /// Appends the header of a 1-RTT packet.
+#[inline]
 pub fn write_short_header(
     buf: &mut Vec<u8>,
     dcid: &ConnectionId,

@@ -326,6 +326,7 @@ mod tests {
             size: 1452,
             ecn: Ecn::Ect0,
             path: PathId(0),
+            space: thalweg_recovery::DataSpace::FIRST,
             frames,
         }
     }
@@ -382,6 +383,7 @@ mod tests {
                 ranges: [(8, 9), (5, 5), (0, 0)],
                 ecn: Some([10, 0, 1]),
                 timestamps: 7,
+                path: None,
             },
             FrameInfo::ResetStream { id: 4, code: 7, final_size: 100 },
             FrameInfo::StopSending { id: 4, code: 7 },

@@ -153,6 +153,7 @@ impl RangeSet {
     }
 
     /// Whether `value` is in the set.
+    #[inline]
     pub fn contains(&self, value: u64) -> bool {
         // New packet numbers are nearly always above everything seen.
         if self.ranges.back().is_none_or(|last| value >= last.end) {

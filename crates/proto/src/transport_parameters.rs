@@ -1,5 +1,5 @@
 //! Transport parameters (RFC 9000 sections 7.3, 7.4 and 18; RFC 9221, 9287, 9368; draft-ietf-quic-ack-frequency,
-//! -receive-ts): coding and every validity rule.
+//! -receive-ts, -multipath): coding and every validity rule.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
@@ -33,6 +33,7 @@ mod id {
     pub const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
     pub const VERSION_INFORMATION: u64 = 0x11;
     pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
+    pub const INITIAL_MAX_PATH_ID: u64 = 0x3e;
     pub const GREASE_QUIC_BIT: u64 = 0x2ab2;
     pub const MIN_ACK_DELAY: u64 = 0xff04_de1b;
     pub const MAX_RECEIVE_TIMESTAMPS_PER_ACK: u64 = 0x4_ac07;
@@ -97,6 +98,9 @@ pub struct TransportParameters {
     pub max_receive_timestamps_per_ack: u64,
     /// In which units these timestamps are to come: 2 to the power of this, in microseconds; at most 20.
     pub receive_timestamps_exponent: u8,
+    /// The largest path identifier that the peer may use at first, at most 2^32 - 1; `None` for a connection without
+    /// several paths at once (draft-ietf-quic-multipath-21 section 2.1).
+    pub initial_max_path_id: Option<u32>,
     /// Whether packets with a cleared "QUIC bit" are accepted (RFC 9287 section 3).
     pub grease_quic_bit: bool,
 }
@@ -126,6 +130,7 @@ impl Default for TransportParameters {
             min_ack_delay: None,
             max_receive_timestamps_per_ack: 0,
             receive_timestamps_exponent: 0,
+            initial_max_path_id: None,
             grease_quic_bit: false,
         }
     }
@@ -244,6 +249,9 @@ impl TransportParameters {
         }
         integer(id::MAX_RECEIVE_TIMESTAMPS_PER_ACK, self.max_receive_timestamps_per_ack, 0);
         integer(id::RECEIVE_TIMESTAMPS_EXPONENT, self.receive_timestamps_exponent.into(), 0);
+        if let Some(max) = self.initial_max_path_id {
+            integer(id::INITIAL_MAX_PATH_ID, max.into(), u64::MAX);
+        }
 
         let mut bytes = |id: u64, value: &[u8]| {
             varint::encode(id, out);
@@ -373,9 +381,14 @@ impl TransportParameters {
             id::RECEIVE_TIMESTAMPS_EXPONENT => {
                 self.receive_timestamps_exponent = in_range(0..=20, "an exponent above 20")? as u8;
             }
+            id::INITIAL_MAX_PATH_ID => {
+                let max = in_range(0..=u32::MAX.into(), "a path identifier above 2^32 - 1")?;
+                self.initial_max_path_id = Some(max as u32);
+            }
             _ => return Ok(None),
         }
         Ok(Some(match id {
+            id::INITIAL_MAX_PATH_ID => 59,
             id::MAX_RECEIVE_TIMESTAMPS_PER_ACK => 60,
             id::RECEIVE_TIMESTAMPS_EXPONENT => 61,
             id::GREASE_QUIC_BIT => 62,
@@ -441,6 +454,7 @@ impl TransportParameters {
             min_ack_delay: None,
             max_receive_timestamps_per_ack: 0,
             receive_timestamps_exponent: 0,
+            initial_max_path_id: None,
             ..self.clone()
         }
     }

@@ -15,6 +15,7 @@ mod liars;
 mod lifecycle;
 mod many;
 mod migration;
+mod multipath;
 mod probes;
 mod receive_timestamps;
 mod reconfigure;

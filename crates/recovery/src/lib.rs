@@ -80,6 +80,7 @@ mod spaces;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod timer;
 pub mod trace;
 mod types;
 mod undo;
@@ -111,31 +112,26 @@ pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies};
 pub use segment::{Judgement, SegmentOutcome, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
-    AckFrame, AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId, ReceiveTime,
-    Sent, SpaceId, Timeout,
+    AckFrame, AckOfUnsent, Acked, Budget, DataSpace, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId,
+    ReceiveTime, Sent, SpaceId, Timeout,
 };
 
 use paths::Paths;
-use probe::Silence;
 use rtt::Sample;
 use space::{Consequences, NewlyAcked, Space};
 use spaces::Spaces;
+use timer::Timer;
 use trace::{Event, TimerKind, Trace};
 
 /// How many ack-eliciting packets bring an acknowledgment at once where nothing else was asked for (RFC 9000 section
 /// 13.2.2).
 const PACKETS_PER_ACK: u64 = 2;
 
-/// What the one timer waits for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Timer {
-    at: Instant,
-    kind: TimerKind,
-    space: SpaceId,
-}
-
-/// Loss recovery and congestion control of one connection: three packet number spaces over one or more paths, and one
-/// timer.
+/// Loss recovery and congestion control of one connection: packet number spaces over one or more paths, and one timer.
+///
+/// A connection that uses one path at a time has three spaces, and a time for loss in any of them hides the probe timer
+/// (RFC 9002 appendix A.8). Where several paths are in use, each has a [space](SpaceId::Data), a probe timer and a
+/// backoff of its own; the one timer is the first of those.
 ///
 /// Time must not run backwards from one call to the next; if it does, nothing breaks, but spans come out as zero.
 #[derive(Debug)]
@@ -158,9 +154,6 @@ pub struct Recovery<T> {
     deadlocked_since: Option<Instant>,
     /// How many ack-eliciting packets bring an acknowledgment at once.
     packets_per_ack: u64,
-    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data:
-    /// so long it holds acknowledgments back although several packets have arrived.
-    longest_hold: Duration,
     timer: Option<Timer>,
     /// The latest time seen.
     now: Instant,
@@ -182,7 +175,6 @@ impl<T: Clone> Recovery<T> {
             is_idle_timeout_agreed: false,
             deadlocked_since: None,
             packets_per_ack: PACKETS_PER_ACK,
-            longest_hold: Duration::ZERO,
             timer: None,
             now: Instant::ZERO,
             trace: Trace::new(config.trace),
@@ -213,13 +205,19 @@ impl<T: Clone> Recovery<T> {
 
     /// Makes a path the one whose round-trip time the probe timer uses.
     pub fn set_active_path(&mut self, path: PathId) {
-        if path != self.paths.active()
+        self.set_space_path(DataSpace::FIRST, path);
+    }
+
+    /// Makes a path the one that the packets of a space take from now on: the probe timer of the space uses its
+    /// round-trip time, and counts its expiries.
+    pub fn set_space_path(&mut self, space: DataSpace, path: PathId) {
+        if path != self.paths.of_space(SpaceId::Data(space))
             && let Some(path) = self.paths.get_mut(path)
         {
             // What it was silent for before says nothing about what is sent on it from now on.
             path.on_heard();
         }
-        self.paths.set_active(path);
+        self.paths.set_of_space(space, path);
         self.set_timer(self.now);
     }
 
@@ -272,6 +270,18 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
+    /// The same for a path other than the one on which the connection began: while it is limited, the space whose
+    /// packets take it has no probe timer.
+    pub fn set_path_amplification_limited(&mut self, now: Instant, path: PathId, limited: bool) {
+        self.see(now);
+        if let Some(path) = self.paths.get_mut(path)
+            && path.is_amplification_limited() != limited
+        {
+            path.set_amplification_limited(limited);
+            self.set_timer(now);
+        }
+    }
+
     /// The peer's max_ack_delay transport parameter.
     pub fn set_max_ack_delay(&mut self, delay: Duration) {
         self.set_ack_rate(delay, PACKETS_PER_ACK);
@@ -308,6 +318,7 @@ impl<T: Clone> Recovery<T> {
     ///
     /// Numbers increase strictly within a space; what is left out counts as skipped, and an acknowledgment for it is an
     /// error.
+    #[inline]
     pub fn on_sent(&mut self, space: SpaceId, packet: Sent<T>, app_has_more: bool) {
         let now = packet.time;
         self.see(now);
@@ -324,7 +335,8 @@ impl<T: Clone> Recovery<T> {
             path.set_application_limited(now, !app_has_more, &mut self.trace);
         }
         // A time for loss stays the first, whatever is sent.
-        if is_moved && !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime) {
+        if is_moved && (self.spaces.has_further() || !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime))
+        {
             self.set_timer(now);
         }
     }
@@ -355,8 +367,7 @@ impl<T: Clone> Recovery<T> {
         };
         self.take_rtt_sample(now, arrived, space, newly, ack_delay, out);
         if space.is_data() && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
-            // Fades by an eighth per sample: a peer that was busy once does not slow the timer down for ever.
-            self.longest_hold = (self.longest_hold - self.longest_hold / 8).max(ack_delay);
+            self.spaces.entry(space).on_hold(ack_delay);
         }
         self.deadlocked_since = None;
         self.take_ecn_counts(space, newly, ecn);
@@ -463,7 +474,7 @@ impl<T: Clone> Recovery<T> {
                 Timeout::Lost
             }
             TimerKind::Probe => {
-                let active = self.paths.active();
+                let active = self.paths.of_space(timer.space);
                 let has_eliciting = self.spaces.get(timer.space).is_some_and(Space::has_eliciting);
                 let (policy, agreed) = (self.config.policies.probe, self.is_idle_timeout_agreed);
                 let path = self.paths.get_mut(active);
@@ -484,50 +495,30 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Probe timeouts in a row on the active path. Its Initial, Handshake and application data share the count (RFC
-    /// 9002 appendix A.8).
+    /// Probe timeouts in a row on the active path, which is that of the first space of application data. Its Initial,
+    /// Handshake and application data share the count (RFC 9002 appendix A.8).
     pub fn pto_count(&self) -> u32 {
         self.paths.active_path().map_or(0, Path::pto_count)
     }
 
-    /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's
-    /// maximum ACK delay.
+    /// The probe timeout of the path that a space's packets take, without backoff; in a space of application data it
+    /// includes the peer's maximum ACK delay.
     ///
     /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the
     /// timer to leave out.
     pub fn pto(&self, space: SpaceId) -> Duration {
         let allowance = if space.is_data() { self.max_ack_delay } else { Duration::ZERO };
-        self.timeout_after(self.paths.active_path(), allowance, 0)
+        self.timeout_after(self.paths.get(self.paths.of_space(space)), allowance, 0)
     }
 
-    /// How long the probe timer waits on a path that has been silent for `count` expiries, when the peer may hold
-    /// acknowledgments back for `allowance`.
-    fn timeout_after(&self, path: Option<&Path>, allowance: Duration, count: u32) -> Duration {
-        let assumed = || Rtt::of(&self.config.policies, self.config.initial_rtt).probe_base();
-        let base = path.map_or_else(assumed, |path| path.rtt().probe_base());
-        let base = base.saturating_add(allowance);
-        if count == 0 {
-            // No policy changes the first wait.
-            return base;
+    /// The largest probe timeout among the spaces of application data (draft-ietf-quic-multipath-21 sections 2.5 and
+    /// 2.6).
+    pub fn largest_pto(&self) -> Duration {
+        if !self.spaces.has_further() {
+            return self.pto(SpaceId::DATA);
         }
-        let silence = Silence {
-            base,
-            idle_timeout: self.idle_timeout,
-            crowd: path.is_some_and(Path::is_lossy).then_some(self.config.seed),
-        };
-        probe::timeout(self.config.policies.probe, silence, count)
-    }
-
-    /// For how long the peer may hold back the acknowledgment of what is in flight in a space.
-    fn ack_allowance(&self, space: &Space<T>) -> Duration {
-        match self.config.policies.ack_allowance {
-            _ if !space.id().is_data() => Duration::ZERO,
-            // With as many in flight one of them brings an acknowledgment at once, whatever the peer was asked for.
-            AckAllowancePolicy::Lone if space.eliciting() >= self.packets_per_ack => {
-                self.longest_hold.min(self.max_ack_delay)
-            }
-            _ => self.max_ack_delay,
-        }
+        let further = self.spaces.iter().map(Space::id).filter(|space| space.is_data() && *space != SpaceId::DATA);
+        further.map(|space| self.pto(space)).fold(self.pto(SpaceId::DATA), Duration::max)
     }
 
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
@@ -537,6 +528,7 @@ impl<T: Clone> Recovery<T> {
             space.discard(now, &mut self.paths);
         }
         self.spaces.forget(space);
+        self.paths.forget_space(space);
         self.after_giving_up(now);
     }
 
@@ -624,57 +616,5 @@ impl<T: Clone> Recovery<T> {
 
     fn see(&mut self, now: Instant) {
         self.now = self.now.max(now);
-    }
-
-    /// RFC 9002 appendix A.8.
-    fn set_timer(&mut self, now: Instant) {
-        let timer = self.next_timer(now);
-        if timer != self.timer {
-            self.timer = timer;
-            if self.trace.is_on() {
-                let event = match timer {
-                    Some(Timer { at, kind, space }) => Event::TimerSet { kind, space, delay: at.saturating_since(now) },
-                    None => Event::TimerCancelled,
-                };
-                self.trace.push(now, self.paths.active(), event);
-            }
-        }
-    }
-
-    fn next_timer(&mut self, now: Instant) -> Option<Timer> {
-        // A time for loss comes first: what is lost by then makes probing pointless.
-        let loss = self.spaces.earliest(Space::loss_time);
-        let loss = loss.map(|(at, space)| Timer { at, kind: TimerKind::LossTime, space });
-        if loss.is_some() || self.amplification_limited {
-            return loss;
-        }
-        // Without a path there is nothing to probe on.
-        let path = self.paths.active_path();
-        path?;
-        let (count, expired) = path.map_or((0, None), |path| (path.pto_count(), path.last_pto()));
-        let probe = self.spaces.earliest(|space| {
-            // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC
-            // 9002 section 6.2.1).
-            let last = space.last_eliciting().filter(|_| self.handshake_confirmed || !space.id().is_data())?;
-            // Counted from the latest expiry in the row even if no probe could be sent then.
-            Some(last.max(expired.unwrap_or(last)) + self.timeout_after(path, self.ack_allowance(space), count))
-        });
-        let probe = probe.map(|(at, space)| Timer { at, kind: TimerKind::Probe, space });
-        if probe.is_some() || self.peer_validated {
-            self.deadlocked_since = None;
-            return probe;
-        }
-        // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait
-        // for ever (RFC 9002 section 6.2.2.1).
-        let space = if self.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
-        let is_started = self.spaces.iter().any(Space::has_sent);
-        if !is_started {
-            return None;
-        }
-        // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without
-        // end.
-        let since = *self.deadlocked_since.get_or_insert(now);
-        let wait = self.timeout_after(path, Duration::ZERO, count);
-        Some(Timer { at: since.max(expired.unwrap_or(since)) + wait, kind: TimerKind::Probe, space })
     }
 }

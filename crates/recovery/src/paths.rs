@@ -5,20 +5,23 @@ use thalweg_units::Instant;
 use crate::config::Config;
 use crate::path::Path;
 use crate::sent::Record;
-use crate::types::{NewPath, PathId};
+use crate::types::{DataSpace, NewPath, PathId, SpaceId};
 use crate::undo::LostPacket;
 
 /// The paths of a connection: few, so that looking one up is a short walk.
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: Vec<Path>,
+    /// That of the first space of application data, and of the handshake.
     active: PathId,
+    /// Those of further spaces.
+    further: Vec<(DataSpace, PathId)>,
     next: PathId,
 }
 
 impl Paths {
     pub(crate) fn new() -> Paths {
-        Paths { list: Vec::with_capacity(2), active: PathId(0), next: PathId(0) }
+        Paths { list: Vec::with_capacity(2), active: PathId(0), further: Vec::new(), next: PathId(0) }
     }
 
     pub(crate) fn add(&mut self, config: &Config, now: Instant, new: NewPath) -> PathId {
@@ -35,8 +38,31 @@ impl Paths {
         self.active
     }
 
-    pub(crate) fn set_active(&mut self, id: PathId) {
-        self.active = id;
+    /// The path that the packets of a space take now.
+    #[inline]
+    pub(crate) fn of_space(&self, space: SpaceId) -> PathId {
+        match space {
+            SpaceId::Data(name) if name != DataSpace::FIRST => {
+                self.further.iter().find(|(known, _)| *known == name).map_or(self.active, |(_, path)| *path)
+            }
+            _ => self.active,
+        }
+    }
+
+    /// Makes a path the one that the packets of a space take.
+    pub(crate) fn set_of_space(&mut self, space: DataSpace, path: PathId) {
+        if space == DataSpace::FIRST {
+            self.active = path;
+        } else if let Some((_, known)) = self.further.iter_mut().find(|(known, _)| *known == space) {
+            *known = path;
+        } else {
+            self.further.push((space, path));
+        }
+    }
+
+    /// A space is no more.
+    pub(crate) fn forget_space(&mut self, space: SpaceId) {
+        self.further.retain(|(known, _)| SpaceId::Data(*known) != space);
     }
 
     /// The path of this name; `None` if it was never added, or is no longer kept.

@@ -113,6 +113,9 @@ pub(crate) struct Space<T> {
     quiet: u64,
     quiet_cursor: u64,
     ecn: Reported,
+    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more: so long it holds
+    /// acknowledgments back although several packets have arrived.
+    longest_hold: Duration,
 }
 
 impl<T: Clone> Space<T> {
@@ -130,6 +133,7 @@ impl<T: Clone> Space<T> {
             quiet: 0,
             quiet_cursor: 0,
             ecn: Reported::default(),
+            longest_hold: Duration::ZERO,
         }
     }
 
@@ -181,6 +185,17 @@ impl<T: Clone> Space<T> {
     #[inline]
     pub(crate) fn loss_time(&self) -> Option<Instant> {
         self.loss_time
+    }
+
+    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more.
+    pub(crate) fn longest_hold(&self) -> Duration {
+        self.longest_hold
+    }
+
+    /// The peer reported this delay in an acknowledgment of two packets or more.
+    pub(crate) fn on_hold(&mut self, delay: Duration) {
+        // Fades by an eighth per sample: a peer that was busy once does not slow the timer down for ever.
+        self.longest_hold = (self.longest_hold - self.longest_hold / 8).max(delay);
     }
 
     /// Brings the loss time up to date with those of the lanes.

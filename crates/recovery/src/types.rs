@@ -18,14 +18,31 @@ pub enum SpaceId {
     /// Handshake packets.
     Handshake,
     /// 0-RTT and 1-RTT packets ("application data" in the RFCs). Where several paths are used at once, each has a space
-    /// of its own, named by its path identifier; otherwise there is one, [`DATA`](Self::DATA), whatever paths its
-    /// packets take.
-    Data(PathId),
+    /// of its own; otherwise there is one, [`DATA`](Self::DATA), whatever paths its packets take.
+    Data(DataSpace),
+}
+
+/// Names a packet number space of application data: the path identifier of draft-ietf-quic-multipath-21.
+///
+/// It stays the same when the addresses of its path change (section 5.1 of the draft). A [`PathId`] does not: it stands
+/// for what is known of one pair of addresses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DataSpace(pub u32);
+
+impl DataSpace {
+    /// That of the path on which a connection begins.
+    pub const FIRST: DataSpace = DataSpace(0);
+}
+
+impl fmt::Display for DataSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl SpaceId {
     /// The space of application data of a connection that uses one path at a time.
-    pub const DATA: SpaceId = SpaceId::Data(PathId(0));
+    pub const DATA: SpaceId = SpaceId::Data(DataSpace::FIRST);
 
     /// The three spaces of a connection that uses one path at a time, in the order in which they come into use.
     pub const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::DATA];
@@ -55,7 +72,7 @@ impl SpaceId {
     }
 }
 
-/// Names a path of one connection. Never reused within the connection.
+/// Names a path of one connection, a pair of addresses. Never reused within the connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PathId(pub u32);
 

@@ -15,6 +15,7 @@ mod reduction;
 mod reordering;
 mod rules;
 mod seat;
+mod several;
 #[cfg(feature = "study")]
 mod silence;
 mod switch;

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use thalweg_recovery::{
-    AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, Decrease, Ecn,
-    EcnCounts, LossSample, NewPath, Outcome, PathContext, PathId, PathView, Policies, RateSample, ReceiveTime,
-    Recovery, SavedPath, Sent, SpaceId, Timeout,
+    AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, DataSpace,
+    Decrease, Ecn, EcnCounts, LossSample, NewPath, Outcome, PathContext, PathId, PathView, Policies, RateSample,
+    ReceiveTime, Recovery, SavedPath, Sent, SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -304,7 +304,7 @@ fn the_rate_follows_the_round_trip_whatever_the_controller_answers() {
 #[test]
 fn a_space_of_another_path_identifier_comes_with_the_first_packet_and_goes_with_its_keys() {
     let mut stage = Stage::new();
-    let other = SpaceId::Data(PathId(3));
+    let other = SpaceId::Data(DataSpace(3));
     let unsent = |stage: &mut Stage, number: u64| {
         let frame = AckFrame::new(stage.now, [number..=number].into_iter());
         stage.recovery.on_ack(stage.now, other, frame, &mut Outcome::default()).is_err()

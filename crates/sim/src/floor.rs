@@ -1,5 +1,7 @@
 //! The fastest that a transfer could possibly be over its path: what completion times are measured against.
 
+mod several;
+
 use thalweg_link::{DelayModel, DirectionConfig, Schedule};
 use thalweg_units::{Duration, DurationExt, Rate};
 
@@ -64,6 +66,9 @@ impl Plan {
     /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for
     /// other traffic, for a flow that changes its path, and where the path never carries that much.
     pub fn floor(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
+        if !flow.beside.is_empty() {
+            return self.floor_of_several(flow, start, framing);
+        }
         let mut floor = self.floor_of_data(flow, start, framing)?;
         if !floor.handshake.is_zero() {
             // A path that dies meanwhile never carries the data; then the rates of before are as good as any.

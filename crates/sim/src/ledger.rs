@@ -13,8 +13,9 @@ use crate::result::is_measured;
 pub(crate) struct Ledger {
     /// How far each stream has been sent: what is sent below is sent again.
     sent_up_to: BTreeMap<u64, u64>,
-    /// Packets of the application space that no acknowledgment has covered yet; kept only if somebody asks.
-    outstanding: BTreeSet<u64>,
+    /// Packets of application data, by path identifier and number, that no acknowledgment has covered yet; kept only if
+    /// somebody asks.
+    outstanding: BTreeSet<(u64, u64)>,
 }
 
 impl Ledger {
@@ -51,18 +52,20 @@ impl Ledger {
             ObserverEvent::PacketSent(PacketInfo {
                 kind: PacketKind::OneRtt | PacketKind::ZeroRtt,
                 number: Some(number),
+                space,
                 ..
             }) => {
-                self.outstanding.insert(*number);
+                self.outstanding.insert((space.0.into(), *number));
             }
             ObserverEvent::PacketReceived(PacketInfo { kind: PacketKind::OneRtt, frames, .. }) => {
                 for frame in *frames {
-                    let FrameInfo::Ack { range_count, ranges, .. } = *frame else { continue };
+                    let FrameInfo::Ack { range_count, ranges, path, .. } = *frame else { continue };
+                    let path = path.unwrap_or(0);
                     let kept = ACK_RANGES_KEPT.min(usize::try_from(range_count).unwrap_or(ACK_RANGES_KEPT));
                     for (first, last) in ranges.into_iter().take(kept) {
-                        while let Some(number) = self.outstanding.range(first..=last).next().copied() {
+                        while let Some(number) = self.outstanding.range((path, first)..=(path, last)).next().copied() {
                             self.outstanding.remove(&number);
-                            tell(number);
+                            tell(number.1);
                         }
                     }
                 }

@@ -39,6 +39,8 @@ pub struct Meter {
     /// Bytes times nanoseconds since the origin.
     byte_time: u128,
     last: Option<Instant>,
+    /// The longest time between two arrivals.
+    longest_gap: Duration,
     curve: Vec<(Duration, u64)>,
     next_point: Instant,
     /// The same with a point every so many bytes, however long they take.
@@ -63,6 +65,7 @@ impl Meter {
             bytes: 0,
             byte_time: 0,
             last: None,
+            longest_gap: Duration::ZERO,
             curve: Vec::new(),
             next_point: origin,
             shares: Vec::new(),
@@ -78,7 +81,9 @@ impl Meter {
     pub fn received(&mut self, now: Instant, bytes: u64) {
         self.bytes += bytes;
         self.byte_time += u128::from(now.saturating_since(self.origin).nanos()) * u128::from(bytes);
-        self.last = Some(now);
+        if let Some(last) = self.last.replace(now) {
+            self.longest_gap = self.longest_gap.max(now.saturating_since(last));
+        }
         if self.step > Duration::ZERO && now >= self.next_point {
             self.curve.push((now.saturating_since(self.origin), self.bytes));
             self.next_point = now + self.step;
@@ -130,6 +135,11 @@ impl Meter {
         }
         self.media.first_in_time.get_or_insert(now);
         self.media.last_in_time = Some(now);
+    }
+
+    /// The longest time between two arrivals of bytes.
+    pub const fn longest_gap(&self) -> Duration {
+        self.longest_gap
     }
 
     /// Bytes so far.

@@ -72,6 +72,9 @@ pub struct FlowPlan {
     pub stack: String,
     /// The paths it takes at first, from the client on; usually one. Indices into [`Plan::paths`].
     pub route: Vec<usize>,
+    /// Further routes that the client uses at the same time, each from an address of its own; its transport is told of
+    /// all of them as soon as its connection can use them. Empty for most flows.
+    pub beside: Vec<Vec<usize>>,
     /// When the client's address changes, and with it perhaps its route; in the order of time.
     pub moves: Vec<Move>,
     /// When it starts.
@@ -107,6 +110,7 @@ impl FlowPlan {
             name: name.to_owned(),
             stack: "thalweg".to_owned(),
             route: vec![0],
+            beside: Vec::new(),
             moves: Vec::new(),
             start: Duration::ZERO,
             traffic,
@@ -128,7 +132,8 @@ impl FlowPlan {
             AddressChange::Move { route, .. } => Some(route.as_slice()),
             AddressChange::Rebind => None,
         });
-        std::iter::once(self.route.as_slice()).chain(later)
+        let beside = self.beside.iter().map(Vec::as_slice);
+        std::iter::once(self.route.as_slice()).chain(later).chain(beside)
     }
 
     /// Whether it takes a path at any time.

@@ -204,6 +204,9 @@ fn flow_part(
         }
     }
     call_delays(&mut part, flow);
+    if traffic.bulk().is_some() && flow.completion.is_some() {
+        part.set("longest_gap", flow.longest_gap.as_secs_f64());
+    }
     let moves: Vec<(Duration, Duration)> = flow_plan.moves.iter().map(|change| (change.at, change.at)).collect();
     for (name, stops) in [("silence_after_repair", stops), ("silence_after_move", &moves)] {
         match silence_after(flow, stops, end) {

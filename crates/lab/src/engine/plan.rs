@@ -104,7 +104,7 @@ fn spans(flow: &FlowPlan, stops: &[Vec<Span>]) -> Vec<Span> {
     let moves = flow.moves.iter().filter(|change| matches!(change.what, AddressChange::Move { .. }));
     let begins: Vec<Duration> = std::iter::once(Duration::ZERO).chain(moves.map(|change| change.at)).collect();
     let mut spans = Vec::new();
-    for (n, route) in flow.routes().enumerate() {
+    for (n, route) in flow.routes().take(begins.len()).enumerate() {
         let (from, until) = (begins[n], begins.get(n + 1).copied().unwrap_or(Duration::MAX));
         let here = route.iter().flat_map(|path| &stops[*path]).filter(|(start, end)| *start < until && *end > from);
         spans.extend(here.map(|(start, end)| ((*start).max(from), (*end).min(until))));

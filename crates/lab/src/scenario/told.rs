@@ -22,6 +22,8 @@ pub(crate) enum Told {
     Time(Duration),
     /// Changes of a client's address.
     Moves(Vec<MoveSpec>),
+    /// Words.
+    Texts(Vec<String>),
     /// Values of keys.
     Table(Vec<(&'static str, Told)>),
 }
@@ -47,6 +49,7 @@ impl Serialize for Told {
             Told::Number(number) => number.serialize(serializer),
             Told::Time(time) => time.serialize(serializer),
             Told::Moves(moves) => moves.serialize(serializer),
+            Told::Texts(texts) => texts.serialize(serializer),
             Told::Table(values) => {
                 let mut map = serializer.serialize_map(Some(values.len()))?;
                 for (key, value) in values {

@@ -113,6 +113,23 @@ impl AckRequests {
         }
     }
 
+    /// The same where several paths are open: the peer acknowledges all of them alike, so the densest wish counts.
+    pub(super) fn consider_all<'a>(
+        &mut self,
+        policy: AckRatePolicy,
+        handshake: &Handshake,
+        paths: impl Iterator<Item = &'a Path>,
+    ) {
+        let Some(limits) = limits(policy, handshake) else { return };
+        let wishes = paths.filter_map(|path| ack_rate::request(policy, path, limits));
+        let densest = wishes.reduce(|one, other| AckRequest {
+            ack_eliciting_threshold: one.ack_eliciting_threshold.min(other.ack_eliciting_threshold),
+            max_ack_delay: one.max_ack_delay.min(other.max_ack_delay),
+            reordering_threshold: one.reordering_threshold.max(other.reordering_threshold),
+        });
+        densest.into_iter().for_each(|request| self.want(request));
+    }
+
     /// A controller may open its window by far without an acknowledgment.
     pub(super) fn consider_after_jump(&mut self, policy: AckRatePolicy, handshake: &Handshake, path: Option<&Path>) {
         if path.map_or(0, Path::window) / JUMP >= self.window {

@@ -43,8 +43,15 @@ impl Connection {
         self.on_outcome(now, &mut outcome);
         self.spaces.outcome = outcome;
         if has_news && space.is_data() {
-            let active = self.recovery.path(self.paths.active().id);
-            self.ack_requests.consider(self.recovery.policies().ack_rate, &self.handshake, active);
+            let policy = self.recovery.policies().ack_rate;
+            if self.paths.has_choice() {
+                let open = self.paths.sets().filter(|set| set.is_open());
+                let known = open.filter_map(|set| self.recovery.path(set.active().id));
+                self.ack_requests.consider_all(policy, &self.handshake, known);
+            } else {
+                let active = self.recovery.path(self.paths.active().id);
+                self.ack_requests.consider(policy, &self.handshake, active);
+            }
         }
         if self.handshake.confirmed && self.handshake.tokens.may_tell() {
             let active = self.paths.active();
@@ -95,7 +102,11 @@ impl Connection {
     /// Reports to all parts what was acknowledged and what was lost.
     pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<Box<SentFrames>>) {
         // Room for the packets of a burst is given back when recovery gives back its own.
-        self.spaces.spare.limit(self.recovery.capacity(SpaceId::DATA));
+        let capacity = match self.paths.has_choice() {
+            true => self.spaces.data().map(|(space, _)| self.recovery.capacity(SpaceId::Data(space))).sum(),
+            false => self.recovery.capacity(SpaceId::DATA),
+        };
+        self.spaces.spare.limit(capacity);
         for acked in outcome.acked.drain(..) {
             self.on_packet_acked(now, &acked);
             self.spaces.spare.give_back(acked.data);
@@ -113,7 +124,7 @@ impl Connection {
             self.streams.on_acked(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[space].crypto.on_acked(range);
+            self.spaces.crypto_mut(space).on_acked(range);
         }
         if let Some(reported) = frames.acked {
             self.spaces[space].acks.on_ack_acked(reported);
@@ -126,12 +137,13 @@ impl Connection {
                         self.recovery.set_ack_rate(delay, packets);
                     }
                 }
+                Control::Path(control) => self.on_path_control_acked(control),
                 _ => {}
             }
         }
         if space.is_data() {
-            let three_pto = self.recovery.pto(space) * 3;
-            self.keys.on_acked(now, packet.number, three_pto);
+            let three_pto = || self.recovery.largest_pto() * 3;
+            self.keys.on_acked(now, space, packet.number, three_pto);
         }
         self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {
             match packet.mtu_probe {
@@ -162,7 +174,7 @@ impl Connection {
             self.streams.on_lost(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[frames.space].crypto.on_lost(range);
+            self.spaces.crypto_mut(frames.space).on_lost(range);
         }
         for &control in &frames.control {
             match control {
@@ -171,6 +183,7 @@ impl Connection {
                 Control::NewConnectionId(sequence) => self.cids.local.on_lost(sequence),
                 Control::RetireConnectionId(sequence) => self.cids.remote.on_retire_lost(sequence),
                 Control::AckFrequency(sequence) => self.ack_requests.on_lost(sequence),
+                Control::Path(control) => self.on_path_control_lost(control),
             }
         }
     }

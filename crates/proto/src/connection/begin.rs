@@ -14,22 +14,18 @@ use thalweg_units::Instant;
 use super::{
     Connection,
     cids::Cids,
-    handshake::{
-        Accept, Beginning, ClientSide, Handshake, KeyStore, SavedPathTokens, local_parameters, min_ack_delay,
-        stream_limits,
-    },
+    handshake::{Accept, Beginning, ClientSide, Handshake, KeyStore, SavedPathTokens, local_parameters, stream_limits},
     idle::IdleTimers,
     lifecycle::Lifecycle,
-    paths::{Path, PathSet, Scheduler, Spin, mtu_discovery},
+    paths::{Path, Paths, Spin, mtu_discovery},
     repeat::Repeat,
     reports::Reports,
     spaces::Spaces,
 };
 use crate::{
     Side,
-    ack::AckConfig,
     cid::{ConnectionId, LocalCids, RemoteCids},
-    config::{ClientConfig, ConnectError, ServerConfig, TransportConfig},
+    config::{ClientConfig, ConnectError, MultipathConfig, ServerConfig, TransportConfig},
     crypto::Session,
     datagrams::Datagrams,
     observe::{ConnectionState, ObservedConnection, ObserverEvent, Owner},
@@ -74,6 +70,7 @@ impl Connection {
         let token = config.tokens.as_ref().and_then(|tokens| tokens.take(server_name)).unwrap_or_default();
         let streams = Streams::new(Side::Client, config.transport.streams.clone());
         let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
+        params.initial_max_path_id = offered_paths(&config.transport, local_cid);
         if let Some(versions) = &mut params.version_information {
             // Best first (RFC 9368 section 3); a stable sort leaves the rest as it is.
             let rank = |version: &Version| config.preferred_versions.iter().position(|preferred| preferred == version);
@@ -109,6 +106,7 @@ impl Connection {
             server_name: server_name.to_owned(),
             taken,
         });
+        this.handshake.offers_paths = params.initial_max_path_id.is_some();
         this.observe_parameters(now, Owner::Local, &params, false);
         this.drive_tls(now).map_err(ConnectError::Tls)?;
         if let Some(keys) = this.handshake.session.early_keys() {
@@ -144,6 +142,8 @@ impl Connection {
         params.retry_source_connection_id = accept.retry_scid;
         params.stateless_reset_token = Some(accept.reset_token);
         params.disable_active_migration = !config.migration;
+        // Only to a client that has asked for it.
+        params.initial_max_path_id = offered_paths(&config.transport, local_cid).filter(|_| accept.asks_for_paths);
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
@@ -164,6 +164,7 @@ impl Connection {
             saved: accept.saved,
         };
         let mut this = Self::build(context, session, streams);
+        this.handshake.offers_paths = params.initial_max_path_id.is_some();
         this.handshake.tokens.saved_path_tokens = SavedPathTokens::new(config, accept.unix_time, now);
         this.handshake.ids.retry_scid = accept.retry_scid;
         this.handshake.ids.peer_scid = Some(accept.peer_scid);
@@ -208,12 +209,7 @@ impl Connection {
             side.is_client(),
         );
         let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).saved(context.saved));
-        let ack = AckConfig {
-            max_ack_delay: config.max_ack_delay,
-            min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
-            policy: config.acks,
-            ..AckConfig::default()
-        };
+        let ack = config.ack_config();
         let mtu = mtu_discovery(now, &config, u64::MAX);
         let path = Path::new(id, remote, context.local_ip, context.validated, mtu);
         let mut this = Connection {
@@ -223,11 +219,12 @@ impl Connection {
             keys: KeyStore::default(),
             spaces: Spaces::new(&ack),
             recovery,
-            paths: PathSet::new(now, path, Scheduler::default()),
+            paths: Paths::new(now, path),
             cids: Cids {
                 local: LocalCids::new(context.local_cid),
                 remote: RemoteCids::new(context.remote_cid, config.active_connection_ids),
                 own: context.local_cid,
+                further: Vec::new(),
             },
             streams,
             datagrams: Datagrams::new(config.datagrams.clone()),
@@ -277,4 +274,10 @@ impl Connection {
         *self = Self::server(now, rng, &config, accept, self.cids.own)?;
         Ok(())
     }
+}
+
+/// The transport parameter initial_max_path_id, if several paths are wanted and our connection IDs can tell them apart.
+fn offered_paths(config: &TransportConfig, local_cid: ConnectionId) -> Option<u32> {
+    let wanted = config.multipath.as_ref().filter(|_| !local_cid.is_empty());
+    wanted.map(MultipathConfig::initial_max_path_id)
 }

@@ -1,7 +1,6 @@
 //! The end of a connection: errors, the application's close, the peer's, and silence (RFC 9000 section 10).
 
 use bytes::Bytes;
-use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
 use super::{
@@ -47,7 +46,7 @@ impl Connection {
             CloseFrame::Application { code, reason } => (true, *code, reason.clone()),
         };
         self.reports.observe_close(now, Owner::Local, trigger, application, code, &reason);
-        let until = now + self.recovery.pto(SpaceId::DATA) * 3;
+        let until = now + self.recovery.largest_pto() * 3;
         self.lifecycle.phase = Phase::Closing { until, frame, send: true, received: 0, reply_at: 1 };
         self.end(now, error);
         self.reports.observe_state(now, ConnectionState::Closing);
@@ -59,7 +58,7 @@ impl Connection {
             return;
         }
         self.end(now, error);
-        self.lifecycle.phase = Phase::Draining { until: now + self.recovery.pto(SpaceId::DATA) * 3 };
+        self.lifecycle.phase = Phase::Draining { until: now + self.recovery.largest_pto() * 3 };
         self.reports.observe_state(now, ConnectionState::Draining);
     }
 

@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use thalweg_recovery::DataSpace;
+
 use crate::{
     cid::{ConnectionId, ResetToken},
     error::ConnectionError,
@@ -48,6 +50,27 @@ pub enum PathEvent {
     Validated {
         /// The address.
         remote: SocketAddr,
+    },
+    /// A path beside others is open: data may take it (draft-ietf-quic-multipath-21).
+    Opened {
+        /// Its identifier.
+        id: DataSpace,
+        /// The peer's address.
+        remote: SocketAddr,
+    },
+    /// A path beside others was given up, by us or by the peer.
+    Abandoned {
+        /// Its identifier.
+        id: DataSpace,
+        /// Why: a transport error code.
+        code: u64,
+    },
+    /// The peer wants us to send on a path only while no other can be used, or no longer so.
+    StatusOfPeer {
+        /// Its identifier.
+        id: DataSpace,
+        /// Whether it is only a backup.
+        is_backup: bool,
     },
     /// Datagrams carry at most this many bytes of UDP payload now.
     Mtu {

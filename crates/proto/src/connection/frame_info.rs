@@ -1,7 +1,7 @@
 //! The frames of a packet in brief, for an observer.
 
 use crate::{
-    frame::Frame,
+    frame::{Ack, Frame, PathFrame},
     observe::{ACK_RANGES_KEPT, FrameInfo},
     streams::Dir,
 };
@@ -12,19 +12,9 @@ impl From<&Frame<'_>> for FrameInfo {
         match frame {
             Frame::Padding(len) => FrameInfo::Padding { len: count(*len) },
             Frame::Ping => FrameInfo::Ping,
-            Frame::Ack(ack) => {
-                let mut ranges = [(0, 0); ACK_RANGES_KEPT];
-                for (slot, range) in ranges.iter_mut().zip(ack.ranges()) {
-                    *slot = (*range.start(), *range.end());
-                }
-                FrameInfo::Ack {
-                    delay_us: u64::try_from(ack.delay(3).as_micros()).unwrap_or(u64::MAX),
-                    range_count: u32::try_from(ack.range_count()).unwrap_or(u32::MAX),
-                    ranges,
-                    ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
-                    timestamps: ack.times.map_or(0, |times| u32::try_from(times.count()).unwrap_or(u32::MAX)),
-                }
-            }
+            Frame::Ack(ack) => ack_info(None, ack),
+            Frame::PathAck { path, ack } => ack_info(Some(*path), ack),
+            Frame::Path(frame) => path_info(frame),
             Frame::ResetStream { id, error_code, final_size } => {
                 FrameInfo::ResetStream { id: id.as_u64(), code: *error_code, final_size: *final_size }
             }
@@ -62,5 +52,35 @@ impl From<&Frame<'_>> for FrameInfo {
             },
             Frame::ImmediateAck => FrameInfo::ImmediateAck,
         }
+    }
+}
+
+fn ack_info(path: Option<u64>, ack: &Ack<'_>) -> FrameInfo {
+    let mut ranges = [(0, 0); ACK_RANGES_KEPT];
+    for (slot, range) in ranges.iter_mut().zip(ack.ranges()) {
+        *slot = (*range.start(), *range.end());
+    }
+    FrameInfo::Ack {
+        delay_us: u64::try_from(ack.delay(3).as_micros()).unwrap_or(u64::MAX),
+        range_count: u32::try_from(ack.range_count()).unwrap_or(u32::MAX),
+        ranges,
+        ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
+        timestamps: ack.times.map_or(0, |times| u32::try_from(times.count()).unwrap_or(u32::MAX)),
+        path,
+    }
+}
+
+fn path_info(frame: &PathFrame) -> FrameInfo {
+    match *frame {
+        PathFrame::Abandon { path, error_code: code } => FrameInfo::PathAbandon { path, code },
+        PathFrame::Status { path, sequence, is_backup: backup } => FrameInfo::PathStatus { path, sequence, backup },
+        PathFrame::NewConnectionId { path, new } => {
+            let (sequence, retire_prior_to) = (new.sequence, new.retire_prior_to);
+            FrameInfo::PathNewConnectionId { path, sequence, retire_prior_to }
+        }
+        PathFrame::RetireConnectionId { path, sequence } => FrameInfo::PathRetireConnectionId { path, sequence },
+        PathFrame::MaxPathId(max) => FrameInfo::MaxPathId { max },
+        PathFrame::PathsBlocked(max) => FrameInfo::PathsBlocked { max },
+        PathFrame::CidsBlocked { path, next_sequence } => FrameInfo::PathCidsBlocked { path, next_sequence },
     }
 }

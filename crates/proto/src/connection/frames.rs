@@ -1,12 +1,12 @@
 //! Processing of received frames (RFC 9000 section 19).
 
 use bytes::Bytes;
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{DataSpace, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection,
-    event::Event,
+    event::{Event, PathEvent},
     paths::{PathKey, Spin},
     spaces::{MAX_BUFFERED, MAX_UNPROVEN},
 };
@@ -61,12 +61,15 @@ impl Connection {
         };
         let mut effects = Effects { ack_eliciting: false, probing_only: true };
         for frame in FrameIter::new(payload) {
-            let frame = frame?;
+            // By reference: a frame is large, and there is one in every packet.
+            let frame = match &frame {
+                Ok(frame) => frame,
+                Err(error) => return Err(error.clone()),
+            };
             frame.check_allowed(level, self.side)?;
             effects.ack_eliciting |= frame.is_ack_eliciting();
             effects.probing_only &= frame.is_probing();
-            let ty = frame.ty();
-            self.on_frame(now, packet, frame).map_err(|error| error.in_frame(ty))?;
+            self.on_frame(now, &packet, frame).map_err(|error| error.in_frame(frame.ty()))?;
             if !self.lifecycle.is_open() {
                 break;
             }
@@ -75,16 +78,17 @@ impl Connection {
     }
 
     /// Tells frames apart.
-    fn on_frame(&mut self, now: Instant, packet: Received<'_>, frame: Frame<'_>) -> Result<(), TransportError> {
-        let Received { at, space, path, dcid, .. } = packet;
-        match frame {
+    fn on_frame(&mut self, now: Instant, packet: &Received<'_>, frame: &Frame<'_>) -> Result<(), TransportError> {
+        let Received { at, space, path, dcid, .. } = *packet;
+        match *frame {
             Frame::Stream { id, offset, fin, data } => {
                 if fin {
                     self.spaces[space].acks.force_due();
                 }
                 self.streams.on_stream(id, offset, fin, data)?;
             }
-            Frame::Ack(ack) => self.on_ack_frame(now, at, space, &ack)?,
+            // With several paths too this is about the first (draft-ietf-quic-multipath-21 section 2.3).
+            Frame::Ack(ref ack) => self.on_ack_frame(now, at, SpaceId::ALL[space.index()], ack)?,
             Frame::Padding(_) | Frame::Ping => {}
             Frame::Crypto { offset, data } => self.on_crypto(now, space, offset, data)?,
             Frame::ResetStream { id, error_code, final_size } => {
@@ -97,7 +101,7 @@ impl Connection {
             Frame::DataBlocked(limit) => self.streams.on_data_blocked(limit),
             Frame::StreamDataBlocked { id, limit } => self.streams.on_stream_data_blocked(id, limit)?,
             Frame::StreamsBlocked { dir, limit } => self.streams.on_streams_blocked(dir, limit)?,
-            Frame::NewConnectionId(new) => self.on_new_cid(&new)?,
+            Frame::NewConnectionId(ref new) => self.on_new_cid(new)?,
             Frame::RetireConnectionId(sequence) => {
                 let until = now + self.recovery.pto(SpaceId::DATA) * RETIRED_FOR_PTOS;
                 self.cids.local.on_retire(sequence, dcid, until)?;
@@ -106,7 +110,10 @@ impl Connection {
             Frame::PathResponse(data) => {
                 let side = self.side;
                 let (paths, mut with) = self.migration();
-                paths.on_response(now, data, side, &mut with);
+                if let Some(id) = paths.on_response(now, data, side, &mut with) {
+                    let remote = self.paths[path].remote;
+                    self.reports.tell_path(PathEvent::Opened { id, remote });
+                }
             }
             Frame::NewToken(token) => match &self.handshake.client {
                 Some(client) => client.on_new_token(token)?,
@@ -134,8 +141,15 @@ impl Connection {
                 let reason = "frame of an extension that was not negotiated: min_ack_delay";
                 return Err(TransportError::frame_encoding(reason));
             }
+            Frame::PathAck { path, ref ack } => self.on_path_ack(now, at, path, ack)?,
+            Frame::Path(ref frame) => self.on_path_frame(now, packet, frame)?,
             Frame::AckFrequency(request) => {
-                self.spaces[space].acks.on_ack_frequency(&request)?;
+                for (_, state) in self.spaces.data_mut() {
+                    state.acks.on_ack_frequency(&request)?;
+                }
+                if let Some(several) = self.paths.several_mut() {
+                    several.asked = Some(request);
+                }
             }
             Frame::ImmediateAck => self.spaces[space].acks.on_immediate_ack(),
         }
@@ -144,7 +158,7 @@ impl Connection {
 
     fn on_crypto(&mut self, now: Instant, space: SpaceId, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let unproven = space == SpaceId::Initial && self.side == Side::Server;
-        let crypto = &mut self.spaces[space].crypto;
+        let crypto = self.spaces.crypto_mut(space);
         let is_repeated = unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
         let ahead = if unproven { MAX_UNPROVEN } else { MAX_BUFFERED };
         crypto.receive(offset, data, ahead)?;
@@ -157,7 +171,7 @@ impl Connection {
 
     fn on_new_cid(&mut self, new: &NewConnectionId) -> Result<(), TransportError> {
         let before = self.cids.remote.active_sequence();
-        self.cids.remote.on_new(new)?;
+        self.cids.on_new(DataSpace::FIRST, new)?;
         if self.cids.remote.active_sequence() != before {
             self.paths.active_mut().spin = Spin::new(self.config.spin_bit, &mut self.rng);
         }

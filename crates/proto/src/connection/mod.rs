@@ -7,7 +7,8 @@
 //!
 //! The ways through it are methods, a file each: `begin`, `receive` (datagram to frames), `frames` (what each frame
 //! does), `tls`, `acknowledged` (what acknowledgment and loss do), `transmit` (which datagrams leave), `write` (what is
-//! in them), `timers`, `close`, `adjust`. Recovery, streams and acknowledgment tracking are modules of their own.
+//! in them), `timers`, `close`, `adjust`, `multipath` (several paths at once), `path_choice` (which of them
+//! is taken). Recovery, streams and acknowledgment tracking are modules of their own.
 
 mod ack_frequency;
 mod acknowledged;
@@ -21,7 +22,9 @@ mod frames;
 mod handshake;
 mod idle;
 mod lifecycle;
+mod multipath;
 mod open_packet;
+mod path_choice;
 mod paths;
 mod receive;
 mod repeat;
@@ -51,7 +54,7 @@ use self::{
     cids::Cids,
     handshake::{Handshake, KeyStore},
     lifecycle::{CloseFrame, Lifecycle, Phase},
-    paths::{Migration, PathSet},
+    paths::{Migration, PathKey, Paths},
     repeat::{Repeat, Underway},
     reports::Reports,
     sent::SentFrames,
@@ -59,10 +62,12 @@ use self::{
 };
 pub(crate) use self::{
     event::EndpointEvent,
-    handshake::{Accept, choose_version, open_copy},
+    handshake::{Accept, ClientHello, open_copy},
 };
 pub use self::{
     event::{Event, PathEvent},
+    multipath::{ClosePathError, OpenPathError, PathReport},
+    paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy},
     stats::{ConnectionStats, UdpStats},
 };
 use crate::{
@@ -88,7 +93,7 @@ pub struct Connection {
     keys: KeyStore,
     spaces: Spaces,
     recovery: Recovery<Box<SentFrames>>,
-    paths: PathSet,
+    paths: Paths,
     cids: Cids,
     streams: Streams,
     datagrams: Datagrams,
@@ -140,7 +145,10 @@ impl Connection {
     /// Room for frames in a 1-RTT packet of the current size, whatever its number.
     pub(super) fn datagram_room(&self) -> usize {
         let header = packet::short_header_len(self.cids.remote.active().len(), 4);
-        usize::from(self.path_mtu()).saturating_sub(header + TAG_LEN)
+        // With several paths: what fits one of them, and waits for that.
+        let open = self.paths.sets().filter(|set| set.is_open()).filter_map(|set| self.recovery.path(set.active().id));
+        let mtu = open.map(thalweg_recovery::Path::datagram_size).max().unwrap_or_else(|| self.path_mtu());
+        usize::from(mtu).saturating_sub(header + TAG_LEN)
     }
 
     /// TLS: application protocol, certificates, exporter.
@@ -224,7 +232,8 @@ impl Connection {
 
     /// Sends a PING.
     pub fn ping(&mut self) {
-        self.spaces[SpaceId::DATA].ping = true;
+        let space = self.paths.active().space();
+        self.spaces[space].ping = true;
     }
 
     /// Changes the keep-alive interval; `None` stops it.
@@ -276,9 +285,16 @@ impl Connection {
             stats.pacing_rate = path.pacing_rate();
             stats.delivery_rate = path.delivery_rate();
         }
+        if self.paths.several().is_some() {
+            stats.path = self.path_stats_in_all();
+        }
         stats.key_updates = self.keys.updates;
-        let ecn = self.spaces[SpaceId::DATA].acks.counts();
-        stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
+        for (_, space) in self.spaces.data() {
+            let ecn = space.acks.counts();
+            for (total, count) in stats.ecn_received.iter_mut().zip([ecn.ect0, ecn.ect1, ecn.ce]) {
+                *total += count;
+            }
+        }
         stats.bytes_counted = self.streams.bytes_counted();
         stats.stream_bytes_acked = self.streams.bytes_acked();
         stats
@@ -299,12 +315,20 @@ impl Connection {
         self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().smoothed)
     }
 
-    /// The smallest round trip seen on the active path, or the assumed one.
+    /// The smoothed round-trip time of the active path, and the smallest of the one by which something came if there
+    /// are several, or the assumed one.
     ///
-    /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated
-    /// would thin them out long after.
-    fn min_rtt(&self) -> Duration {
-        self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().min)
+    /// Acknowledgments are timed by the smallest: who mostly receives has few samples, and one that a suspension has
+    /// inflated would thin them out long after.
+    #[inline]
+    fn rtts(&self, arrived: Option<PathKey>) -> (Duration, Duration) {
+        let active = self.active_path();
+        let of_arrival = match arrived {
+            Some(path) if self.paths.has_choice() => self.recovery.path(self.paths[path].id),
+            _ => active,
+        };
+        let initial = self.config.initial_rtt;
+        (active.map_or(initial, |path| path.rtt().smoothed), of_arrival.map_or(initial, |path| path.rtt().min))
     }
 
     /// UDP payload per datagram on the active path.
@@ -329,9 +353,15 @@ impl Connection {
 
     /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
     /// something else happens they do no harm.
+    #[inline]
     fn forget_retired_cids(&mut self, now: Instant) {
         while let Some(cid) = self.cids.local.poll_forgotten(now) {
             self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
+        }
+        for path in &mut self.cids.further {
+            while let Some(cid) = path.local.poll_forgotten(now) {
+                self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
+            }
         }
     }
 
@@ -367,7 +397,7 @@ impl Connection {
     }
 
     /// The paths, and what a change of them touches.
-    fn migration(&mut self) -> (&mut PathSet, Migration<'_>) {
+    fn migration(&mut self) -> (&mut Paths, Migration<'_>) {
         let with = Migration {
             config: &self.config,
             peer_max: self.handshake.peer_params.max_udp_payload_size,

@@ -27,6 +27,8 @@ pub(super) struct OpenPacket {
 pub(super) enum Content {
     /// Acknowledgements only: the window is full.
     Acks,
+    /// Those and a PING: the path is silent, and what it owes leaves on others.
+    Probe,
     /// Those, PING, and control frames: the window has room, but the application's rate limit holds back what is large.
     /// Without them a paused connection would die of idleness, and starve its peer of credit.
     Control,

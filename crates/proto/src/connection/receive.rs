@@ -1,6 +1,6 @@
 //! From a received datagram to frames: coalesced packets, keys, duplicates, paths.
 
-use thalweg_recovery::{Ecn, SpaceId};
+use thalweg_recovery::{DataSpace, Ecn, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -29,7 +29,9 @@ pub(super) struct Arrival {
     pub(super) meta: DatagramMeta,
     /// When it arrived: earlier than it is processed if it waited for keys.
     pub(super) at: Instant,
-    /// Its path, once known.
+    /// The path that it is addressed to.
+    pub(super) space: DataSpace,
+    /// Its address pair, once known.
     pub(super) path: Option<PathKey>,
     /// Bytes of the whole datagram.
     size: usize,
@@ -68,23 +70,32 @@ impl Connection {
         self.forget_retired_cids(now);
         self.reports.stats.udp_received.datagrams += 1;
         self.reports.stats.udp_received.bytes += size as u64;
-        let path = self.paths.find(meta, self.side);
+        let space = self.space_of(datagram);
+        let path = self.paths.find(space, meta, self.side);
         match path {
             Some(path) => self.on_bytes_received(now, path, size),
             None if self.may_come_from_new_path() => {}
             None => return self.reports.drop_packet(now, None, size, DropReason::UnknownPath),
         }
-        let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
-        let rtt = self.rtt();
+        let mut arrival = Arrival { meta: *meta, at: now, space, path, size, dcid: None };
+        let (rtt, min_rtt) = self.rtts(path);
         self.streams.set_clock(now, rtt);
-        let min_rtt = self.min_rtt();
-        self.spaces[SpaceId::DATA].acks.set_rtt(min_rtt);
+        self.spaces[SpaceId::Data(space)].acks.set_rtt(min_rtt);
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
         if !self.handshake.waiting.is_empty() && self.stage() != before {
             self.retry_undecryptable(now);
         }
         self.reports.drain_trace(&mut self.recovery);
+    }
+
+    /// The path that a datagram is addressed to by its destination connection ID.
+    #[inline]
+    fn space_of(&self, datagram: &[u8]) -> DataSpace {
+        if self.paths.several().is_none() || packet::is_long(datagram) {
+            return DataSpace::FIRST;
+        }
+        datagram.get(1..1 + self.cids.own.len()).map_or(DataSpace::FIRST, |dcid| self.cids.space_of(dcid))
     }
 
     fn stage(&self) -> Stage {
@@ -96,6 +107,7 @@ impl Connection {
         )
     }
 
+    #[inline]
     fn on_bytes_received(&mut self, now: Instant, path: PathKey, size: usize) {
         let path = &mut self.paths[path];
         path.received += size as u64;
@@ -127,8 +139,9 @@ impl Connection {
     /// Gives packets that came too early another chance, now that there are new keys.
     fn retry_undecryptable(&mut self, now: Instant) {
         for Waiting { meta, at, mut packet } in std::mem::take(&mut self.handshake.waiting) {
-            let path = self.paths.find(&meta, self.side);
-            let mut arrival = Arrival { meta, at, path, size: packet.len(), dcid: None };
+            let space = self.space_of(&packet);
+            let path = self.paths.find(space, &meta, self.side);
+            let mut arrival = Arrival { meta, at, space, path, size: packet.len(), dcid: None };
             self.handle_coalesced(now, &mut arrival, &mut packet);
         }
     }
@@ -145,10 +158,7 @@ impl Connection {
             Header::Initial { .. } => (SpaceId::Initial, PacketKind::Initial),
             Header::ZeroRtt { .. } => (SpaceId::DATA, PacketKind::ZeroRtt),
             Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
-            Header::Short { .. } => {
-                let space = arrival.path.map_or(SpaceId::DATA, |path| self.paths[path].space());
-                (space, PacketKind::OneRtt)
-            }
+            Header::Short { .. } => (SpaceId::Data(arrival.space), PacketKind::OneRtt),
             Header::Retry { .. } | Header::VersionNegotiation { .. } => {
                 self.handle_unnumbered(now, &partial.header, packet);
                 return Ok(());
@@ -169,7 +179,7 @@ impl Connection {
             self.keep_undecryptable(now, arrival, kind, space, packet);
             return Ok(());
         };
-        let largest = self.spaces[space].acks.largest();
+        let largest = self.spaces.get(space).and_then(|state| state.acks.largest());
         let reset_token = if kind == PacketKind::OneRtt { packet.last_chunk().copied().map(ResetToken) } else { None };
         let Ok(open) = partial.unprotect(packet, key, largest) else {
             return self.on_undecryptable(now, kind, size, reset_token);
@@ -183,7 +193,7 @@ impl Connection {
             None => return self.on_undecryptable(now, kind, size, reset_token),
             Some(Opened::Known(len)) => len,
             Some(Opened::Updated(len)) => {
-                self.keys.commit_remote_update(open.number, &mut *self.handshake.session)?;
+                self.keys.commit_remote_update(space, open.number, &mut *self.handshake.session)?;
                 let generation = self.keys.updates;
                 let (owner, trigger) = (Owner::Remote, KeyTrigger::RemoteUpdate);
                 self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
@@ -267,7 +277,7 @@ impl Connection {
         packet: OpenedPacket<'_>,
     ) -> Result<(), TransportError> {
         let OpenedPacket { space, kind, number, size, partial, payload } = packet;
-        if self.spaces[space].acks.is_duplicate(number) {
+        if self.spaces.get(space).is_some_and(|state| state.acks.is_duplicate(number)) {
             self.reports.drop_packet(now, Some(kind), size, DropReason::Duplicate);
             return Ok(());
         }
@@ -290,6 +300,9 @@ impl Connection {
             }
         }
         self.handshake.heard = true;
+        if let Some(set) = self.paths.set_mut(arrival.space) {
+            set.on_heard(now);
+        }
         self.lifecycle.idle.on_received(now);
         if kind == PacketKind::Handshake && self.side == Side::Server {
             self.on_handshake_packet_at_server(now, path);
@@ -300,6 +313,7 @@ impl Connection {
             size: size as u32,
             ecn: arrival.meta.ecn,
             path: self.paths[path].id,
+            space: arrival.space,
             frames: &[],
         };
         self.reports.observe_received(now, info, payload);
@@ -325,21 +339,29 @@ impl Connection {
 
     /// A packet from an address that is not known yet.
     fn add_path(&mut self, now: Instant, arrival: &Arrival) -> Option<PathKey> {
-        let (paths, mut with) = self.migration();
-        let path = paths.add(now, &arrival.meta, &mut with)?;
+        let DatagramMeta { remote, local_ip, .. } = arrival.meta;
+        let path = if self.paths.set(arrival.space).is_none() {
+            self.accept_path(now, arrival.space, remote, local_ip)?
+        } else {
+            let (paths, mut with) = self.migration();
+            paths.add(now, arrival.space, &arrival.meta, &mut with)?
+        };
         self.on_bytes_received(now, path, arrival.size);
         Some(path)
     }
 
     /// The newest packet by number of application data: it shows the peer's spin bit, and where the peer is.
     fn on_newest(&mut self, now: Instant, arrival: &mut Arrival, header: &Header, effects: Effects) {
-        // Its frames may have made us forget the path.
-        arrival.path = self.paths.find(&arrival.meta, self.side);
+        let in_use = arrival.path.filter(|path| self.paths.is_active(*path));
+        if in_use.is_none() {
+            // Its frames may have made us forget the path.
+            arrival.path = self.paths.find(arrival.space, &arrival.meta, self.side);
+        }
         let Some(path) = arrival.path else { return };
         if let Header::Short { spin, .. } = header {
             self.paths[path].spin.on_newest(self.side, *spin);
         }
-        if !self.paths.is_active(path) && !effects.probing_only && self.may_come_from_new_path() {
+        if in_use.is_none() && !self.paths.is_active(path) && !effects.probing_only && self.may_come_from_new_path() {
             let (paths, mut with) = self.migration();
             paths.follow_peer(now, path, &mut with);
         }
@@ -390,7 +412,7 @@ impl Connection {
     }
 
     fn is_stateless_reset(&self, token: &ResetToken) -> bool {
-        self.handshake.complete && self.cids.remote.is_reset(token)
+        self.handshake.complete && self.cids.is_reset(token)
     }
 
     /// Keeps a packet whose keys are still to come, if it is worth it.

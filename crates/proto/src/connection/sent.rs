@@ -5,6 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use thalweg_recovery::SpaceId;
 
+use super::paths::PathControl;
 use crate::{ack::Reported, streams::SentStreams};
 
 /// The frames of one sent packet that matter afterwards.
@@ -108,4 +109,6 @@ pub(crate) enum Control {
     RetireConnectionId(u64),
     /// ACK_FREQUENCY with this sequence number.
     AckFrequency(u64),
+    /// A frame about a path.
+    Path(PathControl),
 }

@@ -24,7 +24,8 @@ impl AddAssign for UdpStats {
     }
 }
 
-/// Figures of a connection since its start; those of recovery are of the active path.
+/// Figures of a connection since its start; those of recovery are of the active path. Where several paths are in use at
+/// once, counters are summed over all of them, and what is a state is that of the first that is open.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ConnectionStats {

@@ -7,6 +7,7 @@ use super::{
     Connection,
     event::{EndpointEvent, PathEvent},
     lifecycle::Phase,
+    paths::Several,
     repeat::Underway,
     sizes::MIN_PACKET,
 };
@@ -26,16 +27,19 @@ impl Connection {
         let may_speak = active.amplification_budget() >= MIN_PACKET as u64;
         let acks = self.spaces.iter().filter_map(|space| space.acks.timer()).filter(|_| may_speak);
         let paths = self.paths.iter().filter_map(|path| path.validation.timer());
-        let mtu = active.mtu.next_probe_time().filter(|_| self.handshake.confirmed);
+        let open = self.paths.sets().filter(|set| set.is_open()).filter_map(|set| set.active().mtu.next_probe_time());
+        let mtu = open.min().filter(|_| self.handshake.confirmed);
+        let closed = self.paths.several().and_then(Several::timer);
         acks.chain(paths)
             .chain(self.recovery.timer())
             .chain(self.keys.timer())
-            .chain(self.lifecycle.idle.deadline(self.recovery.pto(SpaceId::DATA)))
+            .chain(self.lifecycle.idle.deadline(self.recovery.largest_pto()))
             .chain(self.lifecycle.idle.connect_deadline())
             .chain(self.lifecycle.idle.keep_alive_at())
             .chain(self.ask_at())
             .chain(self.paths.iter().filter_map(|path| path.paced_until))
             .chain(mtu)
+            .chain(closed)
             .min()
     }
 
@@ -53,7 +57,7 @@ impl Connection {
             }
             Phase::Closed => return,
         }
-        if self.lifecycle.idle.deadline(self.recovery.pto(SpaceId::DATA)).is_some_and(|t| t <= now) {
+        if self.lifecycle.idle.deadline(self.recovery.largest_pto()).is_some_and(|t| t <= now) {
             self.on_silence(now, "idle timeout", ConnectionError::TimedOut);
             return;
         }
@@ -73,10 +77,13 @@ impl Connection {
             path.paced_until = path.paced_until.filter(|until| *until > now);
         }
         self.keys.on_timeout(now);
+        self.forget_paths(now);
         self.forget_retired_cids(now);
         self.on_path_timeouts(now);
         // Begins a new search if it is time; its probe leaves when the window permits.
-        let _ = self.paths.active_mut().mtu.poll_probe(now);
+        for path in self.paths.open_mut() {
+            let _ = path.mtu.poll_probe(now);
+        }
         if self.recovery.timer().is_some_and(|t| t <= now) {
             self.on_recovery_timeout(now);
         }
@@ -95,9 +102,11 @@ impl Connection {
     }
 
     fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
-        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
-        self.repeat.on_probe_timeout(space, datagrams, &underway);
-        if self.recovery.pto_count() >= 2 && self.lifecycle.idle.suspended.is_none() && self.handshake.complete {
+        if self.on_path_silent(space) {
+            let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
+            self.repeat.on_probe_timeout(space, datagrams, &underway);
+        }
+        if self.all_are_silent() && self.lifecycle.idle.suspended.is_none() && self.handshake.complete {
             self.lifecycle.idle.suspended = Some(self.lifecycle.idle.last_received);
             let silence = now.saturating_since(self.lifecycle.idle.last_received);
             self.reports.tell_path(PathEvent::Suspended { silence });
@@ -106,12 +115,13 @@ impl Connection {
 
     /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
     fn ask_at(&self) -> Option<Instant> {
-        self.lifecycle.idle.ask_at(self.recovery.pto(SpaceId::DATA)).filter(|_| self.handshake.complete)
+        self.lifecycle.idle.ask_at(self.recovery.pto(self.paths.active().space())).filter(|_| self.handshake.complete)
     }
 
     fn on_path_timeouts(&mut self, now: Instant) {
         let (paths, mut with) = self.migration();
-        if paths.on_timeouts(now, &mut with) {
+        let failed = paths.on_timeouts(now, &mut with);
+        if failed.into_iter().any(|space| self.on_path_failed(now, space)) {
             let error = TransportError::no_viable_path("no address of the peer could be validated");
             self.drain(now, ConnectionError::Transport(error));
         }

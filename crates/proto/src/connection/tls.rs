@@ -25,7 +25,7 @@ impl Connection {
     /// Feeds TLS what is readable in `space`, and takes what it says.
     pub(super) fn read_crypto(&mut self, now: Instant, space: SpaceId) -> Result<(), TransportError> {
         loop {
-            let crypto = &mut self.spaces[space].crypto;
+            let crypto = self.spaces.crypto_mut(space);
             let len = crypto.readable().len();
             if len == 0 {
                 return Ok(());
@@ -95,6 +95,7 @@ impl Connection {
             self.reports.tell(Event::HandshakeDataReady);
         }
         self.handshake.complete = true;
+        self.begin_multipath();
         self.reports.stats.handshake_time = Some(now.saturating_since(self.handshake.started));
         self.reports.stats.resumed = self.handshake.session.resumed();
         self.reports.observe_state(now, ConnectionState::HandshakeComplete);
@@ -130,7 +131,7 @@ impl Connection {
     }
 
     /// Takes back all that is in flight in `space` without blaming the network, and queues its content again.
-    fn withdraw(&mut self, now: Instant, space: SpaceId) {
+    pub(super) fn withdraw(&mut self, now: Instant, space: SpaceId) {
         let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
         self.recovery.withdraw(now, space, &mut outcome);
@@ -189,6 +190,7 @@ impl Connection {
             self.handshake.migration_allowed = !params.disable_active_migration;
         }
         self.handshake.peer_params = params;
+        self.negotiate_paths()?;
         for path in self.paths.iter_mut() {
             path.mtu = mtu_discovery(now, &self.config, self.handshake.peer_params.max_udp_payload_size);
         }
@@ -207,6 +209,7 @@ impl Connection {
             self.cids.local.issue(cid, token);
             self.reports.tell_endpoint(EndpointEvent::CidIssued(cid));
         }
+        self.issue_path_cids(&mut issue);
     }
 
     /// Client: a Retry packet arrived. Returns whether it was taken.

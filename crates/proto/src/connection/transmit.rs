@@ -1,14 +1,14 @@
 //! Outgoing datagrams: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
 
 use bytes::Bytes;
-use thalweg_recovery::{Budget, Ecn, PathId, SpaceId};
+use thalweg_recovery::{Budget, DataSpace, Ecn, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection,
     lifecycle::{CloseFrame, Phase},
     open_packet::{Content, OpenPacket},
-    paths::{Path, PathKey, challenge_data},
+    paths::{Order, Path, PathKey, PathSet, Stage, challenge_data},
     repeat::Underway,
     sizes::{MIN_INITIAL, MIN_PACKET},
 };
@@ -26,11 +26,15 @@ impl Connection {
         let transmit = match self.lifecycle.phase {
             Phase::Open => {
                 self.paths.iter_mut().for_each(|path| path.paced_until = None);
-                let path = self.paths.next_to_send(&self.recovery);
-                self.transmit_probing(now, buf)
-                    .or_else(|| self.transmit_mtu_probe(now, path, buf))
-                    .or_else(|| self.transmit_batch(now, path, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_again(now, path, max_segments.max(1), buf))
+                let (path, most) = (self.paths.active().key(), max_segments.max(1));
+                match self.paths.has_choice() {
+                    true => self.transmit_probing(now, buf).or_else(|| self.transmit_on_any(now, most, buf)),
+                    false => self
+                        .transmit_probing(now, buf)
+                        .or_else(|| self.transmit_mtu_probe(now, path, buf))
+                        .or_else(|| self.transmit_batch(now, path, most, true, buf))
+                        .or_else(|| self.transmit_again(now, path, most, buf)),
+                }
             }
             Phase::Closing { .. } => self.transmit_close(now, buf),
             Phase::Draining { .. } | Phase::Closed => None,
@@ -44,22 +48,59 @@ impl Connection {
         transmit
     }
 
-    /// The bulk of all traffic: as many full datagrams on `path` as window, pacer and content allow.
+    /// The next batch where there are several paths: on the first in the scheduler's order that lets something out;
+    /// the others carry acknowledgments and probes.
+    fn transmit_on_any(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let candidates = self.candidates(now);
+        let in_flight: u64 = candidates.iter().map(|path| path.bytes_in_flight).sum();
+        self.streams.set_congestion_window(candidates.iter().map(|path| path.window).sum());
+        let waiting = self.streams.bytes_unacked().saturating_sub(in_flight);
+        let mut turns = self.paths.order(now, waiting, &candidates);
+        let with_data = turns.len();
+        let open = self.paths.sets().filter(|set| set.is_open()).map(PathSet::id);
+        let others: Order = open.filter(|id| !turns.contains(id)).collect();
+        turns.extend(others);
+        for (turn, id) in turns.into_iter().enumerate() {
+            let Some(key) = self.paths.set(id).map(|set| set.active().key()) else { continue };
+            if !self.cids.remote_of(id).has_active() {
+                continue;
+            }
+            let carries_data = turn < with_data;
+            let probe = if carries_data { self.transmit_mtu_probe(now, key, buf) } else { None };
+            if probe.is_some() {
+                return probe;
+            }
+            if let Some(batch) = self.transmit_batch(now, key, max_segments, carries_data, buf) {
+                if let Some(several) = self.paths.several_mut().filter(|_| carries_data) {
+                    several.scheduler.on_sent(id, batch.size as u64);
+                }
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    /// The bulk of all traffic: as many full datagrams on `path` as window, pacer and content allow. `carries_data`:
+    /// more than acknowledgments and probes may take this path.
     fn transmit_batch(
         &mut self,
         now: Instant,
         path: PathKey,
         max_segments: usize,
+        carries_data: bool,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let id = self.paths[path].id;
         let known = self.recovery.path(id)?;
         let (size, ecn) = (known.datagram_size(), known.ecn_codepoint());
-        self.streams.set_congestion_window(known.window());
+        let (window, pto_count) = (known.window(), known.pto_count());
+        if !self.paths.has_choice() {
+            self.streams.set_congestion_window(window);
+        }
         // After several unanswered probe timeouts the size itself may be what the path does not carry.
-        let small = self.paths[path].mtu.pto_size(self.recovery.pto_count());
+        let small = self.paths[path].mtu.pto_size(pto_count);
         let mtu = usize::from(size.min(small));
-        let (mut allowance, held_back) = self.allowance(now, path);
+        let (mut allowance, held_back) = if carries_data { self.allowance(now, path) } else { (0, Content::Acks) };
         let had_allowance = allowance > 0;
         let mut segments = 0;
         while segments < max_segments {
@@ -122,7 +163,7 @@ impl Connection {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         if self.repeat.has_flight() && self.owe_copies(now, path) {
-            let copies = self.transmit_batch(now, path, max_segments, buf);
+            let copies = self.transmit_batch(now, path, max_segments, true, buf);
             if copies.is_some() {
                 return copies;
             }
@@ -141,7 +182,7 @@ impl Connection {
         if !self.repeat.owe_tail(now, path_state, max_segments, next, recovery, streams) {
             return None;
         }
-        let tail = self.transmit_batch(now, path, max_segments, buf);
+        let tail = self.transmit_batch(now, path, max_segments, true, buf);
         self.repeat.on_tail(tail.as_ref().map_or(0, |tail| tail.size));
         tail
     }
@@ -185,7 +226,12 @@ impl Connection {
         // RFC 9000 sections 8.2.1 and 8.2.2: full size, unless the address is not validated and has not earned so much.
         let room = |path: &Path| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
         let may_send = |path: &&Path| path.validation.has_frames() && room(path) >= MIN_PACKET;
-        let (key, space, room) = self.paths.iter().find(may_send).map(|path| (path.key(), path.space(), room(path)))?;
+        let is_live =
+            |id: DataSpace, stage| !matches!(stage, Stage::Abandoned { .. }) && self.cids.remote_of(id).has_active();
+        let (key, space, room) = self.paths.sets().find_map(|set| {
+            let path = set.iter().find(may_send)?;
+            is_live(set.id(), set.stage()).then(|| (path.key(), path.space(), room(path)))
+        })?;
         let is_active = self.paths.is_active(key);
         let fresh = challenge_data(&mut self.rng);
         let mut packet = self.begin_packet(buf, space, key, Ecn::NotEct);

@@ -1,7 +1,7 @@
 //! The content of a datagram: the order of spaces and frames, coalescing, padding (RFC 9000 sections 12 to 14).
 
 use smallvec::SmallVec;
-use thalweg_recovery::{Ecn, Sent, SpaceId};
+use thalweg_recovery::{DataSpace, Ecn, Sent, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
     Side,
     crypto::TAG_LEN,
     error::TransportError,
-    frame::{self, Frame},
+    frame::{self, Frame, PathFrame},
     observe::{PacketInfo, PacketKind},
     packet::{self, LongType},
 };
@@ -42,7 +42,8 @@ impl Connection {
         let mut pad = false;
         let mut probe = false;
         let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
-        for space in self.paths[path].spaces() {
+        let (spaces, gone) = self.spaces_with_keys(path);
+        for &space in &spaces[gone..] {
             let wanted = self.wanted(now, space, content);
             let Some(content) = wanted else { continue };
             let tag = if open.is_some() { TAG_LEN } else { 0 };
@@ -87,7 +88,11 @@ impl Connection {
         // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
         // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
         let stuck = !space.is_data() && state.crypto.can_send() && !self.recovery.in_flight(space);
-        let probing = self.repeat.is_owed(space) || stuck;
+        let is_owed = self.repeat.is_owed(space);
+        let probing = is_owed || stuck;
+        if is_owed && self.is_probed_by_ping(space) {
+            return Some(Content::Probe);
+        }
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
@@ -96,32 +101,46 @@ impl Connection {
             return Some(Content::Control);
         }
         let can_ack = !space.is_data() || self.keys.has(space);
-        (can_ack && state.acks.due(now)).then_some(Content::Acks)
+        let owes_own = || state.acks.due(now) && !self.acks_go_elsewhere(now, space);
+        (can_ack && (owes_own() || self.owes_acks_of_others(now, space))).then_some(Content::Acks)
     }
 
     /// Whether anything waits for the window of the path.
     pub(super) fn wants_data(&self, path: PathKey) -> bool {
-        self.paths[path].spaces().into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+        let (spaces, gone) = self.spaces_with_keys(path);
+        spaces[gone..].iter().any(|space| self.keys.local(*space).is_some() && self.has_new_data(*space))
+    }
+
+    /// The spaces whose packets a path carries, and how many at the front have no keys any more: those of the handshake
+    /// once it is confirmed.
+    #[inline]
+    fn spaces_with_keys(&self, path: PathKey) -> ([SpaceId; 3], usize) {
+        let is_late = !self.keys.has(SpaceId::Initial) && !self.keys.has(SpaceId::Handshake);
+        (self.paths[path].spaces(), if is_late { 2 } else { 0 })
     }
 
     /// Whether `space` has frames to send other than acknowledgements.
     fn has_new_data(&self, space: SpaceId) -> bool {
-        let crypto = self.spaces[space].crypto.can_send();
+        let crypto = || self.spaces.crypto(space).can_send();
         match space {
-            SpaceId::Initial | SpaceId::Handshake => crypto,
+            SpaceId::Initial | SpaceId::Handshake => crypto(),
             SpaceId::Data(_) if !self.keys.has(space) => {
                 self.keys.has_early() && (self.streams.can_send() || self.datagrams.can_send())
             }
-            SpaceId::Data(_) => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
+            // Every packet asks: what is most often the case comes first.
+            SpaceId::Data(_) => self.streams.can_send() || self.datagrams.can_send() || crypto() || self.has_control(),
         }
     }
 
     fn has_control(&self) -> bool {
-        self.handshake.has_frames() || self.cids.local.has_announcements() || self.cids.remote.has_retirements()
+        self.handshake.has_frames()
+            || self.cids.local.has_announcements()
+            || self.cids.remote.has_retirements()
+            || self.paths.several().is_some_and(|several| several.has_frames() || self.cids.further_have_frames())
     }
 
     pub(super) fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: PathKey, ecn: Ecn) -> OpenPacket {
-        let dcid = &self.cids.remote_on(self.paths.cid_of(path));
+        let dcid = self.cids.remote_on(path.space(), self.paths.cid_of(path));
         let number = self.spaces[space].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.cids.own;
@@ -155,18 +174,32 @@ impl Connection {
     ) {
         let early = packet.kind == PacketKind::ZeroRtt;
         let space = packet.space;
+        let may_write_own = !early && !self.acks_go_elsewhere(now, space);
         let state = &mut self.spaces[space];
-        if !early && (state.acks.pending() || state.acks.due(now)) {
+        if may_write_own && (state.acks.pending() || state.acks.due(now)) {
             packet.frames.acked = state.acks.write(now, buf, limit);
+        }
+        if self.paths.has_choice() {
+            self.write_acks_of_others(now, buf, limit, space);
         }
         let acks_end = buf.len();
         if content == Content::Acks {
             // Now and then the peer has to acknowledge our acknowledgements, so that we can forget old ranges
             // (RFC 9000 section 13.2.4).
-            if packet.frames.acked.is_some() && state.acks.should_elicit() && buf.len() < limit {
+            if packet.frames.acked.is_some() && self.spaces[space].acks.should_elicit() && buf.len() < limit {
                 Frame::Ping.encode(buf);
             }
             packet.ack_eliciting = buf.len() > acks_end;
+            return;
+        }
+        if content == Content::Probe {
+            if buf.len() < limit {
+                Frame::Ping.encode(buf);
+            }
+            packet.ack_eliciting = buf.len() > acks_end;
+            packet.probe = packet.ack_eliciting;
+            self.spaces[space].ping &= !packet.ack_eliciting;
+            self.repeat.on_packet(space);
             return;
         }
         if content == Content::Control {
@@ -226,7 +259,7 @@ impl Connection {
         loop {
             let room = limit.saturating_sub(buf.len());
             // Handshake bytes are gathered first, so that none that were never sent come between them.
-            let waiting = if space.is_data() { 0 } else { self.spaces[space].crypto.lost_len() };
+            let waiting = if space.is_data() { 0 } else { self.spaces.crypto(space).lost_len() };
             if room < MIN_REPEAT || waiting >= room as u64 {
                 return;
             }
@@ -256,12 +289,13 @@ impl Connection {
         }
         if is_data {
             // A request goes along with data: without any there is nothing to be acknowledged.
-            let has_data = self.streams.can_send() || self.datagrams.can_send();
             let known = self.recovery.path(self.paths[packet.path].id);
-            self.ack_requests.consider_after_jump(self.recovery.policies().ack_rate, &self.handshake, known);
+            if !self.paths.has_choice() {
+                self.ack_requests.consider_after_jump(self.recovery.policies().ack_rate, &self.handshake, known);
+            }
             if self.ack_requests.is_wanted()
                 && packet.kind == PacketKind::OneRtt
-                && has_data
+                && (self.streams.can_send() || self.datagrams.can_send())
                 && let Some(sequence) =
                     self.ack_requests.write(buf, limit, &self.handshake.peer_params, &mut self.recovery)
             {
@@ -276,7 +310,7 @@ impl Connection {
     }
 
     fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let crypto = &mut self.spaces[packet.space].crypto;
+        let crypto = self.spaces.crypto_mut(packet.space);
         while crypto.can_send() {
             let offset = crypto.next_offset();
             let room = limit.saturating_sub(buf.len());
@@ -300,20 +334,29 @@ impl Connection {
             Frame::HandshakeDone.encode(buf);
             record.push(Control::HandshakeDone);
         }
-        while self.cids.remote.has_retirements() && buf.len() + 9 <= limit {
+        // With several paths the first one's frames name it too (draft-ietf-quic-multipath-21 section 3.2).
+        let of_path = self.paths.several().map(|_| u64::from(DataSpace::FIRST.0));
+        let retire_len = if of_path.is_some() { 4 + 1 } else { 1 } + 8;
+        while self.cids.remote.has_retirements() && buf.len() + retire_len <= limit {
             let Some(sequence) = self.cids.remote.poll_retire() else {
                 break;
             };
-            Frame::RetireConnectionId(sequence).encode(buf);
+            match of_path {
+                Some(path) => Frame::Path(PathFrame::RetireConnectionId { path, sequence }).encode(buf),
+                None => Frame::RetireConnectionId(sequence).encode(buf),
+            }
             record.push(Control::RetireConnectionId(sequence));
         }
-        // Type, two varints, length, ID, token.
-        const NEW_CID_LEN: usize = 1 + 8 + 8 + 1 + 20 + 16;
-        while self.cids.local.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
+        // Type, path, two varints, length, ID, token.
+        let new_cid_len = if of_path.is_some() { 4 + 1 } else { 1 } + 8 + 8 + 1 + 20 + 16;
+        while self.cids.local.has_announcements() && buf.len() + new_cid_len <= limit {
             let Some(new) = self.cids.local.poll_announce() else {
                 break;
             };
-            Frame::NewConnectionId(new).encode(buf);
+            match of_path {
+                Some(path) => Frame::Path(PathFrame::NewConnectionId { path, new }).encode(buf),
+                None => Frame::NewConnectionId(new).encode(buf),
+            }
             record.push(Control::NewConnectionId(new.sequence));
         }
         if self.handshake.tokens.is_pending
@@ -326,6 +369,7 @@ impl Connection {
                 self.handshake.tokens.is_pending = false;
             }
         }
+        self.write_path_control(buf, limit, &mut packet.frames.control);
     }
 
     fn write_datagram_frames(&mut self, buf: &mut Vec<u8>, limit: usize) {
@@ -342,8 +386,8 @@ impl Connection {
 
     /// Pads, seals and records a packet. `pad_to` is the offset in `buf` the datagram has to reach.
     pub(super) fn finish_packet(&mut self, now: Instant, buf: &mut Vec<u8>, packet: OpenPacket, pad_to: Option<usize>) {
-        let OpenPacket { space, path, ecn, kind, mark, frames, ack_eliciting, mtu_probe, .. } = packet;
-        let path = self.paths[path].id;
+        let OpenPacket { space, path: key, ecn, kind, mark, frames, ack_eliciting, mtu_probe, .. } = packet;
+        let path = self.paths[key].id;
         // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
         let before = buf.len();
         let least = mark.payload_pos() + mark.min_payload();
@@ -358,6 +402,7 @@ impl Connection {
             size: (buf.len() + TAG_LEN - mark.start) as u32,
             ecn,
             path,
+            space: key.space(),
             frames: &[],
         };
         self.reports.observe_sent(now, info, &buf[mark.payload_pos()..]);
@@ -374,7 +419,7 @@ impl Connection {
             return;
         }
         if kind == PacketKind::OneRtt {
-            self.on_one_rtt_sealed(now, mark.number);
+            self.on_one_rtt_sealed(now, space, mark.number);
         }
         if ack_eliciting {
             self.lifecycle.idle.on_eliciting_sent(now);
@@ -401,8 +446,8 @@ impl Connection {
         }
     }
 
-    fn on_one_rtt_sealed(&mut self, now: Instant, number: u64) {
-        self.keys.on_sealed(number);
+    fn on_one_rtt_sealed(&mut self, now: Instant, space: SpaceId, number: u64) {
+        self.keys.on_sealed(space, number);
         if self.keys.wants_update() && self.force_key_update(now) {
             return;
         }

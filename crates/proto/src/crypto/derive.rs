@@ -138,14 +138,18 @@ struct RingPacketKey {
     suite: Suite,
 }
 
+/// RFC 9001 section 5.3, with the path identifier in the upper bytes (draft-ietf-quic-multipath-21 section 2.4).
+fn nonce(mut iv: [u8; aead::NONCE_LEN], path: u32, number: u64) -> [u8; aead::NONCE_LEN] {
+    for (byte, part) in iv.iter_mut().zip(path.to_be_bytes().into_iter().chain(number.to_be_bytes())) {
+        *byte ^= part;
+    }
+    iv
+}
+
 impl RingPacketKey {
-    /// RFC 9001 section 5.3, with the path in the upper bytes as the multipath draft says.
+    /// See [`nonce`].
     fn nonce(&self, path: u32, number: u64) -> aead::Nonce {
-        let mut nonce = self.iv;
-        for (byte, part) in nonce.iter_mut().zip(path.to_be_bytes().into_iter().chain(number.to_be_bytes())) {
-            *byte ^= part;
-        }
-        aead::Nonce::assume_unique_for_key(nonce)
+        aead::Nonce::assume_unique_for_key(nonce(self.iv, path, number))
     }
 }
 
@@ -217,6 +221,13 @@ impl HeaderKey for RingHeaderKey {
 mod tests {
     use super::*;
     use crate::crypto::initial::samples;
+
+    #[test]
+    fn draft_multipath_2_4_the_nonce_is_that_of_the_drafts_example() {
+        let iv = [0x6b, 0x26, 0x11, 0x4b, 0x9c, 0xba, 0x2b, 0x63, 0xa9, 0xe8, 0xdd, 0x4f];
+        let expected = [0x6b, 0x26, 0x11, 0x48, 0x9c, 0xba, 0x2b, 0x63, 0xa9, 0xe8, 0x09, 0x7e];
+        assert_eq!(nonce(iv, 3, 54_321), expected);
+    }
 
     #[test]
     fn keys_and_updates_are_those_of_the_rfcs_appendix_a() {

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use thalweg_recovery::EcnCounts;
 
-use super::{Frame, Timestamp, ack_ty, stream_ty, timestamps, ty};
+use super::{Ack, Frame, PathFrame, Timestamp, ack_ty, stream_ty, timestamps, ty};
+use crate::cid::NewConnectionId;
 use crate::streams::StreamId;
 use crate::varint;
 
@@ -62,9 +63,6 @@ impl Frame<'_> {
 
     #[inline]
     fn put(&self, out: &mut impl Sink) {
-        fn varints(out: &mut impl Sink, values: &[u64]) {
-            values.iter().for_each(|value| out.varint(*value));
-        }
         fn varint_bytes(out: &mut impl Sink, bytes: &[u8]) {
             out.varint(bytes.len() as u64);
             out.bytes(bytes);
@@ -72,16 +70,12 @@ impl Frame<'_> {
         out.varint(self.ty());
         match self {
             Frame::Padding(_) | Frame::Ping | Frame::HandshakeDone | Frame::ImmediateAck => {}
-            Frame::Ack(ack) => {
-                varints(out, &[ack.largest, ack.raw_delay, ack.further]);
-                out.bytes(ack.fields);
-                if let Some(ecn) = ack.ecn {
-                    varints(out, &[ecn.ect0, ecn.ect1, ecn.ce]);
-                }
-                if let Some(times) = ack.times {
-                    out.bytes(times.fields());
-                }
+            Frame::Ack(ack) => put_ack(out, ack),
+            Frame::PathAck { path, ack } => {
+                out.varint(*path);
+                put_ack(out, ack);
             }
+            Frame::Path(frame) => put_path_frame(out, frame),
             Frame::ResetStream { id, error_code, final_size } => {
                 varints(out, &[id.as_u64(), *error_code, *final_size]);
             }
@@ -103,12 +97,7 @@ impl Frame<'_> {
                 varints(out, &[id.as_u64(), *n]);
             }
             Frame::MaxStreams { max: n, .. } | Frame::StreamsBlocked { limit: n, .. } => out.varint(*n),
-            Frame::NewConnectionId(new) => {
-                varints(out, &[new.sequence, new.retire_prior_to]);
-                out.bytes(&[new.cid.len() as u8]);
-                out.bytes(&new.cid);
-                out.bytes(&new.reset_token.0);
-            }
+            Frame::NewConnectionId(new) => put_new_connection_id(out, new),
             Frame::PathChallenge(data) | Frame::PathResponse(data) => out.bytes(data),
             Frame::ConnectionClose { error_code, frame_type, reason } => {
                 varints(out, &[*error_code, *frame_type]);
@@ -123,6 +112,40 @@ impl Frame<'_> {
                 varints(out, &[f.sequence, f.threshold, f.max_ack_delay, f.reordering_threshold]);
             }
         }
+    }
+}
+
+fn varints(out: &mut impl Sink, values: &[u64]) {
+    values.iter().for_each(|value| out.varint(*value));
+}
+
+fn put_ack(out: &mut impl Sink, ack: &Ack<'_>) {
+    varints(out, &[ack.largest, ack.raw_delay, ack.further]);
+    out.bytes(ack.fields);
+    if let Some(ecn) = ack.ecn {
+        varints(out, &[ecn.ect0, ecn.ect1, ecn.ce]);
+    }
+    if let Some(times) = ack.times {
+        out.bytes(times.fields());
+    }
+}
+
+fn put_new_connection_id(out: &mut impl Sink, new: &NewConnectionId) {
+    varints(out, &[new.sequence, new.retire_prior_to]);
+    out.bytes(&[new.cid.len() as u8]);
+    out.bytes(&new.cid);
+    out.bytes(&new.reset_token.0);
+}
+
+fn put_path_frame(out: &mut impl Sink, frame: &PathFrame) {
+    out.varint(frame.path());
+    match frame {
+        PathFrame::Abandon { error_code: value, .. }
+        | PathFrame::Status { sequence: value, .. }
+        | PathFrame::RetireConnectionId { sequence: value, .. }
+        | PathFrame::CidsBlocked { next_sequence: value, .. } => out.varint(*value),
+        PathFrame::NewConnectionId { new, .. } => put_new_connection_id(out, new),
+        PathFrame::MaxPathId(_) | PathFrame::PathsBlocked(_) => {}
     }
 }
 
@@ -208,7 +231,19 @@ pub fn encode_ack(
     ranges: impl Iterator<Item = Range<u64>> + Clone,
     ecn: Option<EcnCounts>,
 ) -> Option<usize> {
-    encode_ack_of(ack_ty(ecn.is_some(), false), out, max_len, raw_delay, ranges, ecn)
+    encode_ack_of(None, false, out, max_len, raw_delay, ranges, ecn)
+}
+
+/// The same as PATH_ACK for the space of a path identifier.
+pub fn encode_path_ack(
+    path: u32,
+    out: &mut Vec<u8>,
+    max_len: usize,
+    raw_delay: u64,
+    ranges: impl Iterator<Item = Range<u64>> + Clone,
+    ecn: Option<EcnCounts>,
+) -> Option<usize> {
+    encode_ack_of(Some(path), false, out, max_len, raw_delay, ranges, ecn)
 }
 
 /// The same as ACK_RECEIVE_TIMESTAMPS, with the first of `times` that fit behind the ranges, at most `most`: newest
@@ -222,17 +257,47 @@ pub fn encode_ack_with_times(
     times: impl Iterator<Item = Timestamp> + Clone,
     most: usize,
 ) -> Option<usize> {
+    encode_with_times(None, out, max_len, raw_delay, ranges, ecn, times, most)
+}
+
+/// The same as PATH_ACK_RECEIVE_TIMESTAMPS for the space of a path identifier.
+#[allow(clippy::too_many_arguments)]
+pub fn encode_path_ack_with_times(
+    path: u32,
+    out: &mut Vec<u8>,
+    max_len: usize,
+    raw_delay: u64,
+    ranges: impl Iterator<Item = Range<u64>> + Clone,
+    ecn: Option<EcnCounts>,
+    times: impl Iterator<Item = Timestamp> + Clone,
+    most: usize,
+) -> Option<usize> {
+    encode_with_times(Some(path), out, max_len, raw_delay, ranges, ecn, times, most)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn encode_with_times(
+    path: Option<u32>,
+    out: &mut Vec<u8>,
+    max_len: usize,
+    raw_delay: u64,
+    ranges: impl Iterator<Item = Range<u64>> + Clone,
+    ecn: Option<EcnCounts>,
+    times: impl Iterator<Item = Timestamp> + Clone,
+    most: usize,
+) -> Option<usize> {
     let largest = ranges.clone().next()?.end - 1;
     let before = out.len();
     // Room for their count at least.
-    let written = encode_ack_of(ack_ty(ecn.is_some(), true), out, max_len.checked_sub(1)?, raw_delay, ranges, ecn)?;
+    let written = encode_ack_of(path, true, out, max_len.checked_sub(1)?, raw_delay, ranges, ecn)?;
     let room = max_len.saturating_sub(out.len() - before);
     timestamps::encode(out, room, largest, times, most);
     Some(written)
 }
 
 fn encode_ack_of(
-    ty: u64,
+    path: Option<u32>,
+    has_times: bool,
     out: &mut Vec<u8>,
     max_len: usize,
     raw_delay: u64,
@@ -240,11 +305,13 @@ fn encode_ack_of(
     ecn: Option<EcnCounts>,
 ) -> Option<usize> {
     let first = ranges.clone().next()?;
+    let ty = ack_ty(path.is_some(), ecn.is_some(), has_times);
     let largest = first.end - 1;
     let raw_delay = raw_delay.min(varint::MAX);
     let ecn_len = ecn.map_or(0, |ecn| varint::len(ecn.ect0) + varint::len(ecn.ect1) + varint::len(ecn.ce));
     let first_len = varint::len(largest - first.start);
-    let fixed = varint::len(ty) + varint::len(largest) + varint::len(raw_delay) + first_len + ecn_len;
+    let path_len = path.map_or(0, |path| varint::len(path.into()));
+    let fixed = varint::len(ty) + path_len + varint::len(largest) + varint::len(raw_delay) + first_len + ecn_len;
 
     // First count what fits: the number of ranges stands before them.
     let mut used = fixed;
@@ -263,7 +330,11 @@ fn encode_ack_of(
         return None;
     }
 
-    for value in [ty, largest, raw_delay, further, largest - first.start] {
+    varint::encode(ty, out);
+    if let Some(path) = path {
+        varint::encode(path.into(), out);
+    }
+    for value in [largest, raw_delay, further, largest - first.start] {
         varint::encode(value, out);
     }
     let mut smallest = first.start;

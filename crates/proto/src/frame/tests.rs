@@ -75,19 +75,37 @@ impl Owned {
     }
 }
 
+fn new_connection_id() -> impl Strategy<Value = NewConnectionId> {
+    (integer(), 0f64..=1.0, vec(any::<u8>(), 1..=20), any::<[u8; 16]>()).prop_map(|(sequence, part, cid, token)| {
+        NewConnectionId {
+            sequence,
+            retire_prior_to: ((sequence as f64 * part) as u64).min(sequence),
+            cid: ConnectionId::new(&cid).unwrap(),
+            reset_token: ResetToken(token),
+        }
+    })
+}
+
+fn path_frame() -> impl Strategy<Value = PathFrame> {
+    prop_oneof![
+        (integer(), integer()).prop_map(|(path, error_code)| PathFrame::Abandon { path, error_code }),
+        (integer(), integer(), any::<bool>()).prop_map(|(path, sequence, is_backup)| PathFrame::Status {
+            path,
+            sequence,
+            is_backup
+        }),
+        (integer(), new_connection_id()).prop_map(|(path, new)| PathFrame::NewConnectionId { path, new }),
+        (integer(), integer()).prop_map(|(path, sequence)| PathFrame::RetireConnectionId { path, sequence }),
+        integer().prop_map(PathFrame::MaxPathId),
+        integer().prop_map(PathFrame::PathsBlocked),
+        (integer(), integer()).prop_map(|(path, next_sequence)| PathFrame::CidsBlocked { path, next_sequence }),
+    ]
+}
+
 fn any_frame() -> impl Strategy<Value = Owned> {
     let data = || vec(any::<u8>(), 0..1500);
     let offset = || integer().prop_map(|offset| offset.min(varint::MAX - 1500));
-    let new_cid = (integer(), 0f64..=1.0, vec(any::<u8>(), 1..=20), any::<[u8; 16]>()).prop_map(
-        |(sequence, part, cid, token)| {
-            Frame::NewConnectionId(NewConnectionId {
-                sequence,
-                retire_prior_to: ((sequence as f64 * part) as u64).min(sequence),
-                cid: ConnectionId::new(&cid).unwrap(),
-                reset_token: ResetToken(token),
-            })
-        },
-    );
+    let new_cid = new_connection_id().prop_map(Frame::NewConnectionId);
     let plain = prop_oneof![
         (1usize..200).prop_map(Frame::Padding),
         Just(Frame::Ping),
@@ -114,6 +132,7 @@ fn any_frame() -> impl Strategy<Value = Owned> {
         Just(Frame::ImmediateAck),
     ];
     prop_oneof![
+        8 => path_frame().prop_map(|frame| Owned::Plain(Frame::Path(frame))),
         17 => plain.prop_map(Owned::Plain),
         1 => (offset(), data()).prop_map(|(offset, data)| Owned::Crypto(offset, data)),
         2 => (integer(), offset(), any::<bool>(), data())
@@ -154,19 +173,23 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..300), ty in 0u8..0x32) {
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..300), ty in 0u8..0x40) {
         let extension = |ty: u64| [fields(ty, &[]), bytes.clone()].concat();
         for payload in [
             extension(ty::ACK_FREQUENCY),
             extension(ty::ACK_RECEIVE_TIMESTAMPS),
             extension(ty::ACK_RECEIVE_TIMESTAMPS_ECN),
+            extension(ty::PATH_ACK),
+            extension(ty::PATH_ACK_RECEIVE_TIMESTAMPS_ECN),
+            extension(ty::PATH_NEW_CONNECTION_ID),
+            extension(ty::PATH_CIDS_BLOCKED),
             bytes.clone(),
             [vec![ty], bytes].concat(),
         ] {
             let mut errors = 0;
             for frame in FrameIter::new(&payload) {
                 match frame {
-                    Ok(Frame::Ack(ack)) => {
+                    Ok(Frame::Ack(ack) | Frame::PathAck { ack, .. }) => {
                         let mut above = None;
                         prop_assert_eq!(ack.ranges().count() as u64, ack.range_count());
                         for range in ack.ranges() {
@@ -211,20 +234,28 @@ fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
 proptest! {
     #[test]
     fn ack_frames_survive_the_round_trip(
-        largest in integer(), delay in integer(), ecn in ecn(),
+        path in proptest::option::of(any::<u32>()), largest in integer(), delay in integer(), ecn in ecn(),
         parts in vec((1u64..5000, 1u64..5000), 1..100), limit in 0usize..400,
     ) {
         let ranges = descending(largest, &parts);
         let ranges = if ranges.is_empty() { std::iter::once(largest..largest + 1).collect() } else { ranges };
         let mut out = vec![0xee; 7];
-        let written = encode_ack(&mut out, limit, delay, ranges.iter().cloned(), ecn);
+        let written = match path {
+            Some(path) => encode_path_ack(path, &mut out, limit, delay, ranges.iter().cloned(), ecn),
+            None => encode_ack(&mut out, limit, delay, ranges.iter().cloned(), ecn),
+        };
         prop_assert!(out.len() - 7 <= limit);
         let Some(written) = written else {
             prop_assert_eq!(out.len(), 7);
             return Ok(());
         };
         let parsed = parse(&out[7..]).unwrap();
-        let [Frame::Ack(ack)] = &parsed[..] else { panic!("{parsed:?}") };
+        let (named, ack) = match &parsed[..] {
+            [Frame::Ack(ack)] => (None, ack),
+            [Frame::PathAck { path, ack }] => (Some(*path), ack),
+            _ => panic!("{parsed:?}"),
+        };
+        prop_assert_eq!(named, path.map(u64::from));
         prop_assert_eq!((ack.largest, ack.raw_delay, ack.ecn), (largest, delay, ecn));
         prop_assert_eq!(ack.range_count(), written as u64);
         let expected: Vec<_> = ranges[..written].iter().map(|r| r.start..=r.end - 1).collect();
@@ -235,7 +266,7 @@ proptest! {
         if written < ranges.len() {
             let mut more = Vec::new();
             encode_ack(&mut more, usize::MAX, delay, ranges[..=written].iter().cloned(), ecn);
-            prop_assert!(more.len() > limit);
+            prop_assert!(more.len() + path.map_or(0, |path| varint::len(path.into())) > limit);
         }
     }
 }
@@ -305,6 +336,38 @@ fn a_frame_type_not_in_its_shortest_form_is_a_protocol_violation() {
 #[test]
 fn an_empty_new_token_is_a_frame_encoding_error() {
     assert_eq!(code(&[0x07, 0x00]), TransportErrorCode::FRAME_ENCODING_ERROR);
+}
+
+#[test]
+fn draft_multipath_4_4_a_path_connection_id_obeys_the_rules_of_new_connection_id() {
+    for (len, retire_prior_to, is_valid) in [(0, 0, false), (21, 0, false), (8, 2, false), (20, 1, true)] {
+        let mut payload = fields(ty::PATH_NEW_CONNECTION_ID, &[3, 1, retire_prior_to]);
+        payload.push(len as u8);
+        payload.resize(payload.len() + len + 16, 1);
+        let code = parse(&payload).err().map(|error| error.code);
+        assert_eq!(code, (!is_valid).then_some(TransportErrorCode::FRAME_ENCODING_ERROR), "{len}");
+    }
+}
+
+#[test]
+fn draft_multipath_7_frames_have_the_types_that_are_registered() {
+    let abandon = PathFrame::Abandon { path: 2, error_code: 0x3e76 };
+    assert_eq!(encoded(&Frame::Path(abandon)), [0x7e, 0x75, 2, 0x7e, 0x76]);
+    let mut ack = Vec::new();
+    encode_path_ack(2, &mut ack, 100, 5, std::iter::once(7..10), None).unwrap();
+    assert_eq!(ack, [0x3e, 2, 9, 5, 0, 2]);
+    for (ty, is_backup) in [(0x3e76, true), (0x3e77, false)] {
+        let status = PathFrame::Status { path: 1, sequence: 4, is_backup };
+        assert_eq!(encoded(&Frame::Path(status)), fields(ty, &[1, 4]));
+    }
+    for (ty, frame) in [
+        (0x3e79, PathFrame::RetireConnectionId { path: 9, sequence: 9 }),
+        (0x3e7c, PathFrame::CidsBlocked { path: 9, next_sequence: 9 }),
+    ] {
+        assert_eq!(encoded(&Frame::Path(frame)), fields(ty, &[9, 9]));
+    }
+    assert_eq!(encoded(&Frame::Path(PathFrame::MaxPathId(9))), fields(0x3e7a, &[9]));
+    assert_eq!(encoded(&Frame::Path(PathFrame::PathsBlocked(9))), fields(0x3e7b, &[9]));
 }
 
 #[test]
@@ -401,6 +464,15 @@ fn catalogue() -> Vec<(Frame<'static>, &'static str, bool, bool)> {
         (Frame::Datagram(&[]), "__01", true, false),
         (Frame::AckFrequency(frequency), "___1", true, false),
         (Frame::ImmediateAck, "___1", true, false),
+        (Frame::PathAck { path: 1, ack: BARE_ACK }, "___1", false, false),
+        (Frame::Path(PathFrame::Abandon { path: 1, error_code: 0 }), "___1", true, false),
+        (Frame::Path(PathFrame::Status { path: 1, sequence: 0, is_backup: true }), "___1", true, false),
+        (Frame::Path(PathFrame::Status { path: 1, sequence: 0, is_backup: false }), "___1", true, false),
+        (Frame::Path(PathFrame::NewConnectionId { path: 1, new: new_cid }), "___1", true, false),
+        (Frame::Path(PathFrame::RetireConnectionId { path: 1, sequence: 0 }), "___1", true, false),
+        (Frame::Path(PathFrame::MaxPathId(1)), "___1", true, false),
+        (Frame::Path(PathFrame::PathsBlocked(1)), "___1", true, false),
+        (Frame::Path(PathFrame::CidsBlocked { path: 1, next_sequence: 0 }), "___1", true, false),
     ]
 }
 

@@ -150,15 +150,18 @@ pub(super) fn parameters(out: &mut String, owner: Owner, values: &ParameterValue
         put(out, format_args!(r#","max_datagram_frame_size":{size}"#));
     }
     out.push_str(r#","unknown_parameters":["#);
+    let mut comma = "";
     if let Some(delay) = values.min_ack_delay_us {
         // draft-ietf-quic-ack-frequency; the drafts' schema has no name for it. The value in a four-byte varint's form.
         put(out, format_args!(r#"{{"id":{},"value":"{:08x}"}}"#, 0xff04_de1b_u64, delay | 0x8000_0000));
+        comma = ",";
     }
-    if let Some(most) = values.max_receive_timestamps_per_ack {
-        // draft-ietf-quic-receive-ts, in an eight-byte varint's form.
-        let comma = if values.min_ack_delay_us.is_some() { "," } else { "" };
-        let value = most | 0xc000_0000_0000_0000;
-        put(out, format_args!(r#"{comma}{{"id":{},"value":"{value:016x}"}}"#, 0x4_ac07));
+    // draft-ietf-quic-receive-ts and draft-ietf-quic-multipath, in an eight-byte varint's form.
+    let others = [(0x4_ac07, values.max_receive_timestamps_per_ack), (0x3e, values.initial_max_path_id)];
+    for (id, value) in others.into_iter().filter_map(|(id, value)| Some((id, value?))) {
+        let value = value | 0xc000_0000_0000_0000;
+        put(out, format_args!(r#"{comma}{{"id":{id},"value":"{value:016x}"}}"#));
+        comma = ",";
     }
     out.push_str("]}");
 }

@@ -23,6 +23,10 @@ fn transport_error_label(code: u64) -> Option<&'static str> {
         0x0e => "key_update_error",
         0x0f => "aead_limit_reached",
         0x10 => "no_viable_path",
+        0x3e => "application_abandon_path",
+        0x3e75 => "path_resource_limit_reached",
+        0x3e76 => "path_unstable_or_poor",
+        0x3e77 => "no_cid_available_for_path",
         _ => return None,
     })
 }
@@ -70,13 +74,19 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
             put(out, format_args!(r#"padding","raw":{{"length":{len}}}"#));
         }
         FrameInfo::Ping => out.push_str("ping\""),
-        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps } => {
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps, path } => {
+            if path.is_some() {
+                out.push_str("path_");
+            }
             ack_ranges(out, delay_us, &ranges, range_count);
             if let Some([ect0, ect1, ce]) = ecn {
                 put(out, format_args!(r#","ect1":{ect1},"ect0":{ect0},"ce":{ce}"#));
             }
             if timestamps > 0 {
                 put(out, format_args!(r#","timestamp_count":{timestamps}"#));
+            }
+            if let Some(path) = path {
+                put(out, format_args!(r#","path_id":{path}"#));
             }
         }
         FrameInfo::ResetStream { id, code, final_size } => put(
@@ -152,6 +162,43 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
             ),
         ),
         FrameInfo::ImmediateAck => out.push_str(r#"immediate_ack","frame_type_bytes":31"#),
+        _ => about_path(out, info),
     }
     out.push('}');
+}
+
+/// Writes a frame about a path without the braces (draft-ietf-quic-multipath section 4).
+fn about_path(out: &mut String, info: &FrameInfo) {
+    match *info {
+        FrameInfo::PathAbandon { path, code } => {
+            put(out, format_args!(r#"path_abandon","path_id":{path},"error":"#));
+            transport_error(out, code);
+        }
+        FrameInfo::PathStatus { path, sequence, backup } => {
+            let status = if backup { "backup" } else { "available" };
+            put(
+                out,
+                format_args!(r#"path_status_{status}","path_id":{path},"path_status_sequence_number":{sequence}"#),
+            );
+        }
+        FrameInfo::PathNewConnectionId { path, sequence, retire_prior_to } => put(
+            out,
+            format_args!(
+                concat!(
+                    r#"path_new_connection_id","path_id":{},"sequence_number":{},"#,
+                    r#""retire_prior_to":{},"connection_id":"""#
+                ),
+                path, sequence, retire_prior_to
+            ),
+        ),
+        FrameInfo::PathRetireConnectionId { path, sequence } => {
+            put(out, format_args!(r#"path_retire_connection_id","path_id":{path},"sequence_number":{sequence}"#));
+        }
+        FrameInfo::MaxPathId { max } => put(out, format_args!(r#"max_path_id","maximum_path_id":{max}"#)),
+        FrameInfo::PathsBlocked { max } => put(out, format_args!(r#"paths_blocked","maximum_path_id":{max}"#)),
+        FrameInfo::PathCidsBlocked { path, next_sequence } => {
+            put(out, format_args!(r#"path_cids_blocked","path_id":{path},"next_sequence_number":{next_sequence}"#));
+        }
+        _ => out.push_str("unknown\""),
+    }
 }

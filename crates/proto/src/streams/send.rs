@@ -184,6 +184,7 @@ impl Send {
 
     /// Appends one STREAM frame, lost data first. `credit`: how many fresh bytes the connection may send.
     /// `None` if there is nothing, or nothing worth the room up to `limit` (a length of `buf`).
+    #[inline]
     pub(super) fn write_frame(
         &mut self,
         id: StreamId,
@@ -242,6 +243,7 @@ impl Send {
     }
 
     /// A STREAM frame arrived at the peer. Returns how many bytes are no longer held.
+    #[inline]
     pub(super) fn on_acked(&mut self, pool: &mut SparePool, chunk: &SentChunk) -> u64 {
         if self.reset.is_some() {
             return 0;

@@ -77,37 +77,42 @@ fn any_parameters() -> impl Strategy<Value = (TransportParameters, Side)> {
     let ids = (option::of(any_cid(0)), option::of(any_cid(1)), option::of(any_cid(0)), option::of(any::<[u8; 16]>()));
     let rest =
         (any::<bool>(), any::<bool>(), n(), option::of(any_versions()), option::of(any_preferred()), any::<bool>());
-    (limits, timing, (n(), 0u8..=20), ids, rest).prop_map(|(limits, timing, times, ids, rest)| {
-        let side = if rest.5 { Side::Server } else { Side::Client };
-        let server = side == Side::Server;
-        let max_ack_delay = Duration::from_millis(timing.2);
-        let p = TransportParameters {
-            initial_max_data: limits.0,
-            initial_max_stream_data_bidi_local: limits.1,
-            initial_max_stream_data_bidi_remote: limits.2,
-            initial_max_stream_data_uni: limits.3,
-            initial_max_streams_bidi: limits.4,
-            initial_max_streams_uni: limits.5,
-            max_udp_payload_size: limits.6,
-            active_connection_id_limit: limits.7,
-            max_idle_timeout: timing.0.map(Duration::from_millis),
-            ack_delay_exponent: timing.1,
-            max_ack_delay,
-            max_receive_timestamps_per_ack: times.0,
-            receive_timestamps_exponent: times.1,
-            min_ack_delay: timing.3.map(|part| Duration::from_micros((max_ack_delay.as_micros() as f64 * part) as u64)),
-            original_destination_connection_id: ids.0.filter(|_| server),
-            initial_source_connection_id: ids.1,
-            retry_source_connection_id: ids.2.filter(|_| server),
-            stateless_reset_token: ids.3.filter(|_| server).map(ResetToken),
-            disable_active_migration: rest.0,
-            grease_quic_bit: rest.1,
-            max_datagram_frame_size: rest.2,
-            version_information: rest.3,
-            preferred_address: rest.4.filter(|_| server),
-        };
-        (p, side)
-    })
+    (limits, timing, (n(), 0u8..=20, option::of(any::<u32>())), ids, rest).prop_map(
+        |(limits, timing, times, ids, rest)| {
+            let side = if rest.5 { Side::Server } else { Side::Client };
+            let server = side == Side::Server;
+            let max_ack_delay = Duration::from_millis(timing.2);
+            let p = TransportParameters {
+                initial_max_data: limits.0,
+                initial_max_stream_data_bidi_local: limits.1,
+                initial_max_stream_data_bidi_remote: limits.2,
+                initial_max_stream_data_uni: limits.3,
+                initial_max_streams_bidi: limits.4,
+                initial_max_streams_uni: limits.5,
+                max_udp_payload_size: limits.6,
+                active_connection_id_limit: limits.7,
+                max_idle_timeout: timing.0.map(Duration::from_millis),
+                ack_delay_exponent: timing.1,
+                max_ack_delay,
+                max_receive_timestamps_per_ack: times.0,
+                receive_timestamps_exponent: times.1,
+                initial_max_path_id: times.2,
+                min_ack_delay: timing
+                    .3
+                    .map(|part| Duration::from_micros((max_ack_delay.as_micros() as f64 * part) as u64)),
+                original_destination_connection_id: ids.0.filter(|_| server),
+                initial_source_connection_id: ids.1,
+                retry_source_connection_id: ids.2.filter(|_| server),
+                stateless_reset_token: ids.3.filter(|_| server).map(ResetToken),
+                disable_active_migration: rest.0,
+                grease_quic_bit: rest.1,
+                max_datagram_frame_size: rest.2,
+                version_information: rest.3,
+                preferred_address: rest.4.filter(|_| server),
+            };
+            (p, side)
+        },
+    )
 }
 
 proptest! {
@@ -158,6 +163,7 @@ fn a_parameter_that_appears_twice_is_refused() {
         integer(id::MIN_ACK_DELAY, 1),
         integer(id::MAX_RECEIVE_TIMESTAMPS_PER_ACK, 1),
         integer(id::RECEIVE_TIMESTAMPS_EXPONENT, 1),
+        integer(id::INITIAL_MAX_PATH_ID, 1),
     ] {
         accepted(&parameter, Side::Client);
         refused(&[parameter.clone(), parameter].concat(), Side::Client);
@@ -180,6 +186,8 @@ fn values_out_of_range_are_refused() {
         (id::ACTIVE_CONNECTION_ID_LIMIT, 2, 1),
         (id::INITIAL_MAX_STREAMS_BIDI, 1 << 60, (1 << 60) + 1),
         (id::INITIAL_MAX_STREAMS_UNI, 1 << 60, (1 << 60) + 1),
+        // draft-ietf-quic-multipath-21 section 2.1.
+        (id::INITIAL_MAX_PATH_ID, (1 << 32) - 1, 1 << 32),
     ] {
         accepted(&integer(id, good), Side::Server);
         refused(&integer(id, bad), Side::Server);
@@ -378,6 +386,8 @@ fn what_must_not_be_remembered_is_forgotten() {
         min_ack_delay: Some(Duration::from_millis(1)),
         max_receive_timestamps_per_ack: 9,
         receive_timestamps_exponent: 3,
+        // draft-ietf-quic-multipath-21 section 2.1.
+        initial_max_path_id: Some(3),
         initial_source_connection_id: Some(cid(&[1; 8])),
         original_destination_connection_id: Some(cid(&[1; 8])),
         retry_source_connection_id: Some(cid(&[1; 8])),

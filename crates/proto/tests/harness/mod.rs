@@ -147,6 +147,8 @@ pub struct World {
     origin: Instant,
     pub rng: ChaCha8Rng,
     pub link: Link,
+    /// Another address of the client, and the link that leads there.
+    pub second: Option<(IpAddr, Link)>,
     pub client: Host,
     pub server: Host,
     pub client_config: ClientConfig,
@@ -210,6 +212,7 @@ impl World {
             origin: setup.origin,
             rng: ChaCha8Rng::from_seed(seed_of(setup.seed, 4)),
             link: setup.link,
+            second: None,
             client: host(CLIENT, seed_of(setup.seed, 5), None),
             server: host(SERVER, seed_of(setup.seed, 6), Some(server_config.clone())),
             client_config,
@@ -282,25 +285,33 @@ impl World {
         let host = if of_client { &mut self.client } else { &mut self.server };
         host.sent += 1;
         host.sent_bytes += bytes.len() as u64;
-        let packet =
-            Packet { from: host.address, to: transmit.remote, ecn: transmit.ecn, bytes, ordinal: host.sent - 1 };
+        let second = self.second.as_ref().map(|(ip, _)| *ip).filter(|_| of_client);
+        let local = transmit.local_ip.filter(|ip| Some(*ip) == second);
+        let from = local.map_or(host.address, |ip| SocketAddr::new(ip, host.address.port()));
+        let packet = Packet { from, to: transmit.remote, ecn: transmit.ecn, bytes, ordinal: host.sent - 1 };
+        let of_second = |ip: &IpAddr| packet.from.ip() == *ip || packet.to.ip() == *ip;
+        let link = match &mut self.second {
+            Some((ip, link)) if of_second(ip) => link,
+            _ => &mut self.link,
+        };
         // Serialisation at the link's rate behind what waits already.
         let way = usize::from(of_client);
         let mut at = self.now;
-        if self.link.rate > 0 {
-            let start = self.link.busy_until[way].max(self.now);
-            let waiting = start.saturating_since(self.now).as_nanos() as u64 * self.link.rate / 1_000_000_000;
-            if waiting + packet.bytes.len() as u64 > self.link.queue {
-                self.link.dropped += 1;
+        if link.rate > 0 {
+            let start = link.busy_until[way].max(self.now);
+            let waiting = start.saturating_since(self.now).as_nanos() as u64 * link.rate / 1_000_000_000;
+            if waiting + packet.bytes.len() as u64 > link.queue {
+                link.dropped += 1;
                 return;
             }
-            at = start + Duration::from_nanos(packet.bytes.len() as u64 * 1_000_000_000 / self.link.rate);
-            self.link.busy_until[way] = at;
+            at = start + Duration::from_nanos(packet.bytes.len() as u64 * 1_000_000_000 / link.rate);
+            link.busy_until[way] = at;
         }
-        for (extra, packet) in (self.link.meddle)(packet, &mut self.rng) {
+        let delay = link.delay;
+        for (extra, packet) in (link.meddle)(packet, &mut self.rng) {
             let id = self.next_packet;
             self.next_packet += 1;
-            self.flight.push(Reverse((at + self.link.delay + extra, id)));
+            self.flight.push(Reverse((at + delay + extra, id)));
             self.packets.insert(id, packet);
         }
     }
@@ -309,7 +320,8 @@ impl World {
     pub fn deliver(&mut self, mut packet: Packet) {
         let of_client = !packet.is_from_client();
         let host = if of_client { &mut self.client } else { &mut self.server };
-        if packet.to != host.address && !host.former.contains(&packet.to) {
+        let is_second = self.second.as_ref().is_some_and(|(ip, _)| packet.to.ip() == *ip);
+        if packet.to != host.address && !host.former.contains(&packet.to) && !is_second {
             return; // sent to an address the host has left
         }
         host.received_bytes += packet.bytes.len() as u64;
@@ -488,7 +500,7 @@ impl Pump {
                 while let Ok(Some(_)) = server.streams().read_into(self.stream, &mut request) {}
                 self.write(server);
             }
-            world.client.connections.get_mut(&handle).is_some_and(|client| self.read(client))
+            world.client.connections.get_mut(&handle).is_some_and(|client| self.take(client))
         } else {
             let Some(client) = world.client.connections.get_mut(&handle) else { return false };
             self.write(client);
@@ -497,8 +509,13 @@ impl Pump {
             if !self.asked {
                 self.asked = server.streams().finish(self.stream).is_ok();
             }
-            self.read(server)
+            self.take(server)
         }
+    }
+
+    /// Bytes read so far.
+    pub fn read(&self) -> u64 {
+        self.read
     }
 
     fn write(&mut self, connection: &mut Connection) {
@@ -518,7 +535,7 @@ impl Pump {
         }
     }
 
-    fn read(&mut self, connection: &mut Connection) -> bool {
+    fn take(&mut self, connection: &mut Connection) -> bool {
         loop {
             match connection.streams().read(self.stream, 1 << 20) {
                 Ok(Some(bytes)) => {

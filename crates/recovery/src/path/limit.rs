@@ -20,6 +20,8 @@ pub(super) struct SendLimit {
     max_rate: Option<Rate>,
     /// That is less than the controller's rate: the window is more than can be made use of.
     pub(super) is_capped: bool,
+    /// Nothing can be sent before the peer has sent more: the limit of what an unvalidated address is sent.
+    pub(super) is_amplification_limited: bool,
 }
 
 impl SendLimit {
@@ -31,7 +33,7 @@ impl SendLimit {
         max_rate: Option<Rate>,
     ) -> SendLimit {
         let pacer = Pacer::new(now, initial_window);
-        SendLimit { allowance, hold: 0, pacer, is_paced, max_rate, is_capped: false }
+        SendLimit { allowance, hold: 0, pacer, is_paced, max_rate, is_capped: false, is_amplification_limited: false }
     }
 
     pub(super) fn window(&self) -> u64 {

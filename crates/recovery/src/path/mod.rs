@@ -296,6 +296,16 @@ impl Path {
         self.recent_losses.is_lossy()
     }
 
+    /// Whether nothing can be sent on it before more has come by it (RFC 9000 section 8.1).
+    pub(crate) fn is_amplification_limited(&self) -> bool {
+        self.limit.is_amplification_limited
+    }
+
+    /// That has changed.
+    pub(crate) fn set_amplification_limited(&mut self, is_limited: bool) {
+        self.limit.is_amplification_limited = is_limited;
+    }
+
     /// Nothing sent on it is open any more.
     pub(crate) fn is_settled(&self) -> bool {
         self.flight.packets == 0

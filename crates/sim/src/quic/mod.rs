@@ -42,7 +42,13 @@ pub struct Thalweg;
 
 impl StackFactory for Thalweg {
     fn info(&self) -> StackInfo {
-        StackInfo { hears_of_moves: true, resumes: true, has_stream_priorities: true, ..StackInfo::new("thalweg") }
+        StackInfo {
+            hears_of_moves: true,
+            resumes: true,
+            has_stream_priorities: true,
+            uses_several_paths: true,
+            ..StackInfo::new("thalweg")
+        }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -103,6 +109,8 @@ impl StackFactory for Thalweg {
             endpoint: Endpoint::new(client_endpoint, None),
             client: Some((client_config, context.server)),
             local: context.client,
+            beside: context.beside.clone(),
+            opened: Vec::new(),
             collector: client_collector,
             takes_early_data: saved.early_data,
             connections: Vec::new(),
@@ -113,6 +121,8 @@ impl StackFactory for Thalweg {
             endpoint: Endpoint::new(EndpointConfig::new(seed("server")), Some(Arc::new(server_config))),
             client: None,
             local: context.server,
+            beside: Vec::new(),
+            opened: Vec::new(),
             collector: server_collector,
             takes_early_data: saved.early_data,
             connections: Vec::new(),
@@ -179,6 +189,10 @@ struct Socket {
     /// What a client connects with, and to whom.
     client: Option<(ClientConfig, SocketAddr)>,
     local: SocketAddr,
+    /// Further addresses, from which paths are opened beside the first.
+    beside: Vec<SocketAddr>,
+    /// How many of them each connection has used, by handle.
+    opened: Vec<usize>,
     collector: Collector,
     /// Applications do not wait for the end of the handshake.
     takes_early_data: bool,
@@ -193,10 +207,24 @@ impl Socket {
         self.connections.get_mut(index)?.as_mut()
     }
 
+    /// Opens the paths that a connection lacks, as far as it can by now; `opened` is how many it has opened.
+    fn open_paths(connection: &mut Connection, beside: &[SocketAddr], opened: &mut usize, now: Instant) {
+        if *opened >= beside.len() || !connection.is_confirmed() || !connection.is_multipath() {
+            return;
+        }
+        while let Some(address) = beside.get(*opened)
+            && connection.open_path(now, Some(address.ip()), None).is_ok()
+        {
+            *opened += 1;
+        }
+    }
+
     fn add(&mut self, handle: ConnectionHandle, connection: Connection) -> usize {
         if self.connections.len() <= handle.0 {
             self.connections.resize_with(handle.0 + 1, || None);
+            self.opened.resize(handle.0 + 1, 0);
         }
+        self.opened[handle.0] = 0;
         self.connections[handle.0] = Some(connection);
         handle.0
     }
@@ -248,11 +276,16 @@ impl Stack for Socket {
         }
     }
 
-    fn send(&mut self, connection: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool {
-        let Some(Some(connection)) = self.connections.get_mut(connection) else { return false };
+    fn send(&mut self, index: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool {
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return false };
         let mut sent = false;
+        if let Some(opened) = self.opened.get_mut(index) {
+            Self::open_paths(connection, &self.beside, opened, now);
+        }
         while let Some(transmit) = connection.poll_transmit(now, batch, &mut self.buf) {
-            let envelope = Envelope { source: self.local, destination: transmit.remote, ecn: transmit.ecn };
+            let beside = self.beside.iter().find(|address| Some(address.ip()) == transmit.local_ip);
+            let source = beside.copied().unwrap_or(self.local);
+            let envelope = Envelope { source, destination: transmit.remote, ecn: transmit.ecn };
             let datagrams = self.buf[..transmit.size].chunks(transmit.segment.unwrap_or(transmit.size).max(1));
             let tails = self.collector.tails();
             for (left, datagram) in (0..datagrams.len()).rev().zip(datagrams) {

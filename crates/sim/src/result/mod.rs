@@ -110,6 +110,8 @@ pub struct FlowResult {
     pub bytes: u64,
     /// From the start to the mean byte: what the delivery curve's area comes down to.
     pub mean_byte: Option<Duration>,
+    /// The longest time between two arrivals of bytes at an application.
+    pub longest_gap: Duration,
     /// Requests and their responses, as the client saw them; those that never ended are missing.
     pub transfers: Vec<Transfer>,
     /// How many there were to be; zero if that has no end.

@@ -26,6 +26,8 @@ pub struct StackContext<'a> {
     pub flow: &'a FlowPlan,
     /// The client's address at first.
     pub client: SocketAddr,
+    /// The client's addresses on the routes that it uses at the same time.
+    pub beside: Vec<SocketAddr>,
     /// The server's address.
     pub server: SocketAddr,
     /// Chance for what this flow carries: sizes, arrivals, pauses.
@@ -116,6 +118,8 @@ pub struct StackInfo {
     /// ([`Transport::set_priority`](crate::app::Transport::set_priority) and what follows it), as a
     /// [call](crate::Call) needs. Default false.
     pub has_stream_priorities: bool,
+    /// Whether its connections can use several paths at once.
+    pub uses_several_paths: bool,
 }
 
 impl StackInfo {
@@ -131,6 +135,7 @@ impl StackInfo {
             hears_of_moves: false,
             resumes: false,
             has_stream_priorities: false,
+            uses_several_paths: false,
         }
     }
 

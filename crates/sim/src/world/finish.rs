@@ -123,6 +123,7 @@ impl World<'_> {
             let start = client.first_sent.unwrap_or(now);
             let meters = [client.host.meter(), server.host.meter()];
             let bytes: u64 = meters.iter().map(|meter| meter.bytes()).sum();
+            let longest_gap = meters.iter().map(|meter| meter.longest_gap()).max().unwrap_or_default();
             let byte_time: u128 = meters.iter().map(|meter| meter.byte_time()).sum();
             let mean = byte_time.checked_div(u128::from(bytes)).and_then(|mean| u64::try_from(mean).ok());
             let mean = mean.map(|mean| (ORIGIN + Duration::from_nanos(mean)).saturating_since(start));
@@ -174,6 +175,7 @@ impl World<'_> {
                 completion: last.filter(|_| reason.is_none()).map(|last| last.saturating_since(start)),
                 bytes,
                 mean_byte: mean.filter(|_| bytes > 0),
+                longest_gap,
                 transfers,
                 due: flow.traffic.responses(),
                 delivered,

@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use thalweg_link::{DirectionConfig, LossModel, Packet, QueueLimit, RateModel, Streams, Way};
+use thalweg_link::{DirectionConfig, LossModel, Packet, Pipe, QueueLimit, RateModel, Streams, Way};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::machine::Machine;
-use super::{ORIGIN, World};
+use super::{Link, ORIGIN, World};
 use crate::datagram::Datagram;
 use crate::departures::{self, Departures};
 use crate::host::{Envelope, Outgoing};
@@ -94,7 +94,7 @@ impl Routes {
 
 /// Numbers that tell the routes of a flow from each other, of the first one and of those that its moves lead to: that
 /// of the first path, or, where another route of the flow begins there too, one above those of all `paths`.
-fn numbers(flow: &FlowPlan, paths: usize) -> (usize, Vec<usize>) {
+fn numbers(flow: &FlowPlan, paths: usize) -> (usize, Vec<usize>, Vec<usize>) {
     let mut known: BTreeMap<&[usize], usize> = BTreeMap::new();
     let mut taken = BTreeSet::new();
     let mut number = |route| {
@@ -109,7 +109,8 @@ fn numbers(flow: &FlowPlan, paths: usize) -> (usize, Vec<usize>) {
         AddressChange::Rebind => 0,
         AddressChange::Move { route, .. } => number(route.as_slice()),
     });
-    (first, moves.collect())
+    let moves = moves.collect();
+    (first, moves, flow.beside.iter().map(|route| number(route.as_slice())).collect())
 }
 
 /// The address of a flow's client on the route with this number: 10.0.0.1 for the first flow on the first path.
@@ -133,6 +134,12 @@ fn links(route: &[usize]) -> [Vec<usize>; 2] {
     [route.iter().map(|path| 2 * path).collect(), route.iter().rev().map(|path| 2 * path + 1).collect()]
 }
 
+/// A way across other links behind the same network card.
+fn way_like(pipe: &mut Pipe<Box<Datagram>>, known: &[Link], like: Way, links: Vec<usize>) -> Way {
+    let card = pipe.way(like).first().copied().filter(|link| !known[*link].is_path);
+    pipe.add_way(card.into_iter().chain(links).collect())
+}
+
 impl<'a> World<'a> {
     pub(super) fn add_flow(
         &mut self,
@@ -154,6 +161,12 @@ impl<'a> World<'a> {
                     "the stack \"{}\" cannot be notified that its address has changed; move it without notice",
                     flow.stack
                 ),
+            });
+        }
+        if !info.uses_several_paths && !flow.beside.is_empty() {
+            return Err(PlanError::Setup {
+                flow: flow.name.clone(),
+                reason: format!("the stack \"{}\" uses one path at a time; give it one", flow.stack),
             });
         }
         if !info.has_stream_priorities && flow.traffic.needs() == Needs::RankedStreams {
@@ -184,12 +197,14 @@ impl<'a> World<'a> {
             (longest > Duration::ZERO).then(|| Departures::new(longest, streams.scope("host").dice(name)))
         };
         let delays = [host_delay("client", true), host_delay("server", false)];
-        let (first, numbers) = numbers(flow, plan.paths.len());
+        let (first, numbers, beside) = numbers(flow, plan.paths.len());
+        let beside: Vec<_> = beside.into_iter().map(|number| client_address(index, number, 0)).collect();
         let (client, server) = (client_address(index, first, 0), server_address(index));
         let context = StackContext {
             plan,
             flow,
             client,
+            beside: beside.clone(),
             server,
             streams,
             endpoints,
@@ -216,8 +231,16 @@ impl<'a> World<'a> {
             self.machines.push(Machine::new(host, model, index, n == 0, departures));
         }
         let [up, down] = ways.map(|links| self.pipe.add_way(links));
-        let entry = Entry { local: client, public: client, up, down, is_forgotten: false };
-        self.routes.push(Routes { server, entries: vec![entry], numbers, rebinds: 0, astray: 0 });
+        let mut entries = Vec::new();
+        for (route, address) in flow.beside.iter().zip(beside) {
+            let [up_links, down_links] = links(route);
+            let up = way_like(&mut self.pipe, &self.links, up, up_links);
+            let down = way_like(&mut self.pipe, &self.links, down, down_links);
+            entries.push(Entry { local: address, public: address, up, down, is_forgotten: false });
+        }
+        // The last entry is the one that changes of the address are about.
+        entries.push(Entry { local: client, public: client, up, down, is_forgotten: false });
+        self.routes.push(Routes { server, entries, numbers, rebinds: 0, astray: 0 });
         self.changes.extend(flow.moves.iter().enumerate().map(|(number, change)| (ORIGIN + change.at, index, number)));
         Ok(())
     }
@@ -242,9 +265,7 @@ impl<'a> World<'a> {
                     entry.local = entry.public;
                 }
                 for (way, links) in [&mut entry.up, &mut entry.down].into_iter().zip(links(route)) {
-                    // The network card stays the same.
-                    let card = self.pipe.way(*way).first().copied().filter(|link| !self.links[*link].is_path);
-                    *way = self.pipe.add_way(card.into_iter().chain(links).collect());
+                    *way = way_like(&mut self.pipe, &self.links, *way, links);
                 }
                 let local = entry.local;
                 routes.entries.push(entry);

@@ -30,6 +30,8 @@ pub struct FlowSpec {
     base: FlowPlan,
     /// The path it takes at first, by name.
     pub path: String,
+    /// The paths that it uses at the same time, by name.
+    pub beside: Vec<String>,
     /// When the client's address changes, in the order of time.
     pub moves: Vec<MoveSpec>,
     /// Whether the start moves within one round trip from seed to seed.
@@ -103,7 +105,9 @@ pub const FLOW_KEYS: &[FlowKey] = &[
         example: r#""home""#,
         doc: "the path that it takes at first; the only one unless said",
         read: |draft, field| {
+            let several = draft.reader.get("paths").and_then(|field| several(&field, draft.paths));
             let path = match (field, draft.paths) {
+                (None, _) if several.is_some() => several.and_then(|all| all.first().copied()),
                 (None, [only]) => Some(only.as_str()),
                 (None, paths) => {
                     let example = format!("\"{}\"", paths.first().map_or("NAME", String::as_str));
@@ -115,6 +119,30 @@ pub const FLOW_KEYS: &[FlowKey] = &[
             draft.put(path.map(str::to_owned), |flow, path| flow.path = path);
         },
         tell: |flow| Some(("path", Told::text(&flow.path))),
+    },
+    FlowKey {
+        name: "paths",
+        example: r#"["wifi", "lte"]"#,
+        doc: "the paths that it uses at once, that of the handshake first; path can be left out then",
+        read: |draft, field| {
+            let Some(field) = field else { return };
+            if let Some(stack) = draft.stack.filter(|stack| !stack.uses_several_paths) {
+                field.complain(format!("needs a stack that uses several paths, which \"{}\" does not", stack.name));
+            }
+            let all = several(&field, draft.paths);
+            if let (Some(path), Some(first)) = (draft.path, all.as_ref().and_then(|all| all.first()))
+                && path != *first
+            {
+                field.complain("begins with another path than path; leave path out");
+            }
+            let beside = all.map(|all| all.iter().skip(1).map(|name| (*name).to_owned()).collect());
+            draft.put(beside, |flow, beside: Vec<String>| {
+                flow.beside = beside;
+                let multipath = Some(thalweg_proto::MultipathConfig::default());
+                (flow.base.client.multipath, flow.base.server.multipath) = (multipath.clone(), multipath);
+            });
+        },
+        tell: |flow| (!flow.beside.is_empty()).then(|| ("beside", Told::Texts(flow.beside.clone()))),
     },
     FlowKey {
         name: "move",
@@ -314,6 +342,7 @@ pub(crate) fn flows(reader: Reader<'_>, place: Place<'_>) -> Option<Vec<FlowSpec
     let flow = FlowSpec {
         base: FlowPlan::new("", Traffic::download(None)),
         path: String::new(),
+        beside: Vec::new(),
         moves: Vec::new(),
         phase: true,
         transport: Vec::new(),
@@ -337,9 +366,10 @@ impl FlowSpec {
         self.paths().any(|taken| taken == path)
     }
 
-    /// The paths that it takes, by name: the first, and those that it moves to.
+    /// The paths that it takes, by name: the first, those that it moves to, and those that it uses at the same time.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        core::iter::once(self.path.as_str()).chain(self.moves.iter().filter_map(|change| change.to.as_deref()))
+        let moves = self.moves.iter().filter_map(|change| change.to.as_deref());
+        core::iter::once(self.path.as_str()).chain(moves).chain(self.beside.iter().map(String::as_str))
     }
 
     /// The rules of its transport.
@@ -371,6 +401,7 @@ impl FlowSpec {
     pub(crate) fn plan(&self, route: impl Fn(&str) -> Result<Vec<usize>, String>) -> Result<FlowPlan, String> {
         let mut plan = self.base.clone();
         plan.route = route(&self.path)?;
+        plan.beside = self.beside.iter().map(|name| route(name)).collect::<Result<_, _>>()?;
         for change in &self.moves {
             let what = match &change.to {
                 None => AddressChange::Rebind,
@@ -413,6 +444,21 @@ fn name(field: &Field<'_>) -> Option<String> {
 /// One of these names.
 fn one_of<'n>(field: &Field<'_>, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     field.choice(&names.map(|name| (name, name)).collect::<Vec<_>>())
+}
+
+/// A list of paths, each at most once.
+fn several<'n>(field: &Field<'_>, paths: &'n [String]) -> Option<Vec<&'n str>> {
+    let named: Vec<_> =
+        field.items().iter().filter_map(|item| one_of(item, paths.iter().map(String::as_str))).collect();
+    if named.len() != field.items().len() {
+        return None;
+    }
+    let is_twice = named.iter().enumerate().any(|(at, name)| named[..at].contains(name));
+    if is_twice || named.is_empty() {
+        field.complain("names a path twice, or none; write each once");
+        return None;
+    }
+    Some(named)
 }
 
 /// Complains about a key that only connections with a past have.

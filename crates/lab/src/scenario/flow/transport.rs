@@ -1,6 +1,6 @@
 //! Settings of a transport that are not policies: their keys, their documentation, and what they set.
 
-use thalweg_proto::{AckPolicy, TransportConfig};
+use thalweg_proto::{AckPath, AckPolicy, MultipathConfig, SchedulerPolicy, TransportConfig};
 use thalweg_recovery::InitialWindow;
 use thalweg_sim::FlowPlan;
 use thalweg_units::Duration;
@@ -204,6 +204,43 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
             let length = field.count(0..=20)?;
             draft.client_id_length = u8::try_from(length).ok();
             Some(Told::Number(length))
+        },
+    },
+    TransportKey {
+        name: "multipath",
+        example: "true",
+        doc: "whether several paths are negotiated, which a flow with paths does anyway; default false",
+        is_always_told: false,
+        read: |draft, field| {
+            let wanted = field.boolean()?;
+            draft.config.multipath = wanted.then(MultipathConfig::default);
+            Some(Told::Flag(wanted))
+        },
+    },
+    TransportKey {
+        name: "scheduler",
+        example: r#""lowest-rtt""#,
+        doc: r#"which of several paths carries what: "lowest-rtt" (default), "earliest", "round-robin", "weighted", "backup""#,
+        is_always_told: false,
+        read: |draft, field| {
+            let names = SchedulerPolicy::NAMED.map(|policy| policy.name());
+            let name = field.choice(&names.map(|name| (name, name)))?;
+            let scheduler = name.parse().ok()?;
+            draft.config.multipath =
+                Some(MultipathConfig { scheduler, ..draft.config.multipath.clone().unwrap_or_default() });
+            Some(Told::text(&name))
+        },
+    },
+    TransportKey {
+        name: "ack_path",
+        example: r#""same""#,
+        doc: r#"which of several paths acknowledgments take: the "shortest" (default), or that of the packets, "same""#,
+        is_always_told: false,
+        read: |draft, field| {
+            let acks = field.choice(&AckPath::ALL.map(|path| (path.name(), path)))?;
+            draft.config.multipath =
+                Some(MultipathConfig { acks, ..draft.config.multipath.clone().unwrap_or_default() });
+            Some(Told::text(&acks.name()))
         },
     },
     TransportKey {

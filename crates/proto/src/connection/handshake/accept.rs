@@ -21,6 +21,8 @@ pub(crate) struct Accept {
     pub version: Version,
     /// The version of the client's first flight.
     pub first_version: Version,
+    /// The client wants to use several paths at once.
+    pub asks_for_paths: bool,
     /// Destination of the packet at hand, from which Initial keys derive.
     pub dcid: ConnectionId,
     /// Destination of the client's very first Initial: differs from `dcid` after a Retry.

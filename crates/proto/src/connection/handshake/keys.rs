@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{DataSpace, SpaceId};
 use thalweg_units::Instant;
 
 use crate::{
@@ -18,18 +18,67 @@ struct OneRtt {
     next: Option<PacketKeys>,
     previous: Option<Previous>,
     phase: bool,
-    /// First packet number we sent under the current keys; an ACK at or beyond it permits another update.
-    first_sent: Option<u64>,
     /// Whether a packet of the current phase was acknowledged (RFC 9001 section 6.1).
     confirmed: bool,
+    /// The packet numbers by which generations are told apart: those of the first space.
+    first: Numbers,
+    /// Those of further spaces.
+    further: Vec<(DataSpace, Numbers)>,
+    /// Packets sealed under the current keys.
+    sealed: u64,
+}
+
+/// Packet numbers of one space.
+#[derive(Copy, Clone, Debug, Default)]
+struct Numbers {
+    /// First packet number we sent under the current keys; an ACK at or beyond it permits another update.
+    first_sent: Option<u64>,
     /// Lowest number received under the current keys.
     first_received: Option<u64>,
     /// Highest number received under the current keys or older ones.
     last_received: Option<u64>,
     /// Highest number received under older keys.
     last_before: Option<u64>,
-    /// Packets sealed under the current keys.
-    sealed: u64,
+}
+
+impl Numbers {
+    /// Other keys are in use from now on.
+    fn rotate(&mut self) {
+        (self.first_sent, self.first_received) = (None, None);
+        self.last_before = self.last_received;
+    }
+}
+
+impl OneRtt {
+    /// The numbers of a space, which has received or sent something.
+    #[inline]
+    fn numbers(&mut self, space: SpaceId) -> &mut Numbers {
+        match nonce_path(space) {
+            0 => &mut self.first,
+            further => self.numbers_of_further(DataSpace(further)),
+        }
+    }
+
+    #[cold]
+    fn numbers_of_further(&mut self, name: DataSpace) -> &mut Numbers {
+        let known = self.further.iter().position(|(known, _)| *known == name);
+        let index = known.unwrap_or_else(|| {
+            self.further.push((name, Numbers::default()));
+            self.further.len() - 1
+        });
+        &mut self.further[index].1
+    }
+
+    /// The same without taking note of a new space.
+    fn numbers_of(&self, space: SpaceId) -> Numbers {
+        match nonce_path(space) {
+            0 => self.first,
+            further => {
+                let known = self.further.iter().find(|(known, _)| *known == DataSpace(further));
+                known.map(|(_, numbers)| *numbers).unwrap_or_default()
+            }
+        }
+    }
 }
 
 struct Previous {
@@ -98,11 +147,9 @@ impl KeyStore {
             next: session.next_one_rtt(),
             previous: None,
             phase: false,
-            first_sent: None,
             confirmed: false,
-            first_received: None,
-            last_received: None,
-            last_before: None,
+            first: Numbers::default(),
+            further: Vec::new(),
             sealed: 0,
         });
     }
@@ -203,21 +250,26 @@ impl KeyStore {
         let path = nonce_path(space);
         if phase == keys.phase {
             let Ok(len) = keys.current.remote.open(path, number, header, payload) else { return Ok(None) };
-            if keys.last_before.is_some_and(|last| number < last) {
+            let numbers = keys.numbers(space);
+            if numbers.last_before.is_some_and(|last| number < last) {
                 return Err(TransportError::key_update("a packet number carries newer keys than a higher one"));
             }
-            if keys.first_received.is_none_or(|first| number < first) {
-                keys.first_received = Some(number);
+            if numbers.first_received.is_none_or(|first| number < first) {
+                numbers.first_received = Some(number);
             }
-            keys.last_received = keys.last_received.max(Some(number));
+            numbers.last_received = numbers.last_received.max(Some(number));
             return Ok(Some(Opened::Known(len)));
         }
         // The other phase: an older number than any of this generation is a delayed packet of the last one.
-        let delayed = keys.first_received.is_none_or(|first| number < first);
-        if let Some(previous) = keys.previous.as_ref().filter(|_| delayed) {
+        let numbers = keys.numbers_of(space);
+        let delayed = numbers.first_received.is_none_or(|first| number < first);
+        // A path that has carried nothing of this generation may be the first to carry the next one.
+        let may_be_either = numbers.first_received.is_none() && !keys.further.is_empty();
+        if let Some(previous) = keys.previous.as_ref().filter(|_| delayed && !may_be_either) {
             let Ok(len) = previous.remote.open(path, number, header, payload) else { return Ok(None) };
-            keys.last_before = keys.last_before.max(Some(number));
-            keys.last_received = keys.last_received.max(Some(number));
+            let numbers = keys.numbers(space);
+            numbers.last_before = numbers.last_before.max(Some(number));
+            numbers.last_received = numbers.last_received.max(Some(number));
             return Ok(Some(Opened::Known(len)));
         }
         let Some(next) = keys.next.as_ref() else { return Ok(None) };
@@ -227,28 +279,41 @@ impl KeyStore {
             return Ok(Some(Opened::Updated(len)));
         }
         if let Some((previous, mut copy)) = copy
-            && previous.remote.open(path, number, header, &mut copy).is_ok()
+            && let Ok(len) = previous.remote.open(path, number, header, &mut copy)
         {
+            if may_be_either {
+                payload.copy_from_slice(&copy);
+                let numbers = keys.numbers(space);
+                numbers.last_before = numbers.last_before.max(Some(number));
+                numbers.last_received = numbers.last_received.max(Some(number));
+                return Ok(Some(Opened::Known(len)));
+            }
             return Err(TransportError::key_update("a packet number carries older keys than a lower one"));
         }
         Ok(None)
     }
 
-    /// Switches to the generation the peer has begun to use. `number` is the packet that showed it.
+    /// Switches to the generation the peer has begun to use. Packet `number` of `space` showed it.
     ///
     /// # Errors
     /// `KEY_UPDATE_ERROR` if a packet of the generation before has a higher number (RFC 9001 section 6.4).
-    pub fn commit_remote_update(&mut self, number: u64, session: &mut dyn Session) -> Result<(), TransportError> {
+    pub fn commit_remote_update(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        session: &mut dyn Session,
+    ) -> Result<(), TransportError> {
         let Some(keys) = self.one_rtt.as_ref() else {
             return Ok(());
         };
-        if keys.last_received.is_some_and(|last| number < last) {
+        if keys.numbers_of(space).last_received.is_some_and(|last| number < last) {
             return Err(TransportError::key_update("a packet number carries newer keys than a higher one"));
         }
         self.rotate(session);
         if let Some(keys) = self.one_rtt.as_mut() {
-            keys.first_received = Some(number);
-            keys.last_received = Some(number);
+            let numbers = keys.numbers(space);
+            numbers.first_received = Some(number);
+            numbers.last_received = Some(number);
         }
         Ok(())
     }
@@ -283,9 +348,8 @@ impl KeyStore {
         keys.previous = Some(Previous { remote: old.remote, until: None });
         keys.next = session.next_one_rtt();
         keys.phase = !keys.phase;
-        keys.first_sent = None;
-        keys.first_received = None;
-        keys.last_before = keys.last_received;
+        keys.first.rotate();
+        keys.further.iter_mut().for_each(|(_, numbers)| numbers.rotate());
         keys.confirmed = false;
         keys.sealed = 0;
         self.updates += 1;
@@ -297,21 +361,30 @@ impl KeyStore {
     }
 
     /// A 1-RTT packet was sealed under the current keys.
-    pub fn on_sealed(&mut self, number: u64) {
+    pub fn on_sealed(&mut self, space: SpaceId, number: u64) {
         if let Some(keys) = self.one_rtt.as_mut() {
             keys.sealed += 1;
-            keys.first_sent.get_or_insert(number);
+            keys.numbers(space).first_sent.get_or_insert(number);
         }
     }
 
-    /// 1-RTT packet `number` was acknowledged; once that confirms an update, old keys live another three PTO.
-    pub fn on_acked(&mut self, now: Instant, number: u64, three_pto: Duration) {
+    /// 1-RTT packet `number` of `space` was acknowledged; once that confirms an update, old keys live another three
+    /// PTO.
+    #[inline]
+    pub fn on_acked(&mut self, now: Instant, space: SpaceId, number: u64, three_pto: impl FnOnce() -> Duration) {
         let Some(keys) = self.one_rtt.as_mut() else { return };
-        if !keys.confirmed && keys.first_sent.is_some_and(|first| number >= first) {
+        if !keys.confirmed && keys.numbers_of(space).first_sent.is_some_and(|first| number >= first) {
             keys.confirmed = true;
             if let Some(previous) = keys.previous.as_mut() {
-                previous.until = Some(now + three_pto);
+                previous.until = Some(now + three_pto());
             }
+        }
+    }
+
+    /// A path is no more: its numbers tell nothing any longer.
+    pub fn forget_space(&mut self, space: DataSpace) {
+        if let Some(keys) = self.one_rtt.as_mut() {
+            keys.further.retain(|(known, _)| *known != space);
         }
     }
 
@@ -399,7 +472,7 @@ mod tests {
                 Some(Opened::Known(20)) => Ok(true),
                 Some(Opened::Updated(20)) => {
                     let session = &mut *self.pair.server.session;
-                    self.server.commit_remote_update(*number, session).map_err(|error| error.code)?;
+                    self.server.commit_remote_update(SpaceId::DATA, *number, session).map_err(|error| error.code)?;
                     Ok(true)
                 }
                 Some(other) => panic!("{other:?}"),

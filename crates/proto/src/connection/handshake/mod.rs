@@ -19,10 +19,10 @@ pub(crate) use self::{
     client::ClientSide,
     early::Early,
     keys::{KeyStore, Opened, nonce_path},
-    parameters::{local_parameters, min_ack_delay, parameter_values, stream_limits},
+    parameters::{local_parameters, parameter_values, stream_limits},
     saved_path_tokens::SavedPathTokens,
     tokens::Tokens,
-    versions::{choose_version, open_copy},
+    versions::{ClientHello, open_copy},
     waiting::Waiting,
 };
 use crate::{
@@ -50,6 +50,8 @@ pub(crate) struct Handshake {
     /// It has.
     pub params_applied: bool,
     pub migration_allowed: bool,
+    /// We have sent initial_max_path_id.
+    pub offers_paths: bool,
     pub early: Early,
     pub tokens: Tokens,
     /// Server: a HANDSHAKE_DONE frame is to be sent.
@@ -88,6 +90,7 @@ impl Handshake {
             peer_params: TransportParameters::default(),
             params_applied: false,
             migration_allowed: true,
+            offers_paths: false,
             early: Early::default(),
             tokens: Tokens::default(),
             done_pending: false,

@@ -67,21 +67,12 @@ pub(crate) fn parameter_values(params: &TransportParameters) -> ParameterValues 
         min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
         max_receive_timestamps_per_ack: (params.max_receive_timestamps_per_ack > 0)
             .then_some(params.max_receive_timestamps_per_ack),
+        initial_max_path_id: params.initial_max_path_id.map(u64::from),
     }
 }
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Our min_ack_delay as it is sent, in whole microseconds: no larger than what is sent as max_ack_delay, which is in
-/// whole milliseconds (draft-ietf-quic-ack-frequency section 3).
-pub(crate) fn min_ack_delay(config: &TransportConfig) -> Option<Duration> {
-    let most = Duration::from_millis(millis(config.max_ack_delay));
-    config.min_ack_delay.map(|least| {
-        let micros = u64::try_from(least.min(most).as_micros()).unwrap_or(u64::MAX);
-        Duration::from_micros(micros)
-    })
 }
 
 /// Our transport parameters.
@@ -101,7 +92,7 @@ pub(crate) fn local_parameters(
         initial_max_streams_bidi: limits.streams_bidi,
         initial_max_streams_uni: limits.streams_uni,
         max_ack_delay: config.max_ack_delay,
-        min_ack_delay: min_ack_delay(config),
+        min_ack_delay: config.told_min_ack_delay(),
         max_receive_timestamps_per_ack: config.timestamps_asked_for(),
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),

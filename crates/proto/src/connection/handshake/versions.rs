@@ -26,22 +26,37 @@ pub(crate) fn open_copy(keys: &Keys, partial: &Partial, datagram: &[u8]) -> Opti
     Some(payload[..len].to_vec())
 }
 
-/// The version a server continues with, given the payload of the client's first Initial. A ClientHello that needs more
-/// than one packet is answered in the version it came in.
-pub(crate) fn choose_version(first: Version, preferred: &[Version], payload: &[u8]) -> Version {
-    if preferred.is_empty() {
-        return first;
-    }
-    let mut crypto = CryptoStream::default();
-    for frame in FrameIter::new(payload).filter_map(Result::ok) {
-        if let Frame::Crypto { offset, data } = frame {
-            let _ = crypto.receive(offset, data, MAX_UNPROVEN);
+/// What a server has to know of a ClientHello before its TLS session begins.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientHello {
+    /// The version the server continues with.
+    pub version: Version,
+    /// The client wants to use several paths at once.
+    pub asks_for_paths: bool,
+}
+
+impl ClientHello {
+    /// Read from the payload of the client's first Initial, which is of version `first`. A ClientHello that needs more
+    /// than one packet is answered in the version it came in, and with one path at a time. `looks_for_paths`: the
+    /// server would use several.
+    pub fn read(first: Version, preferred: &[Version], looks_for_paths: bool, payload: &[u8]) -> ClientHello {
+        let unknown = ClientHello { version: first, asks_for_paths: false };
+        if preferred.is_empty() && !looks_for_paths {
+            return unknown;
         }
-    }
-    let Hello::Parameters(encoded) = hello::transport_parameters(crypto.readable()) else { return first };
-    match TransportParameters::decode(encoded, Side::Client).map(|params| params.version_information) {
-        Ok(Some(info)) => info.select(first, preferred),
-        _ => first,
+        let mut crypto = CryptoStream::default();
+        for frame in FrameIter::new(payload).filter_map(Result::ok) {
+            if let Frame::Crypto { offset, data } = frame {
+                let _ = crypto.receive(offset, data, MAX_UNPROVEN);
+            }
+        }
+        let Hello::Parameters(encoded) = hello::transport_parameters(crypto.readable()) else { return unknown };
+        let Ok(params) = TransportParameters::decode(encoded, Side::Client) else { return unknown };
+        let version = match params.version_information {
+            Some(info) if !preferred.is_empty() => info.select(first, preferred),
+            _ => first,
+        };
+        ClientHello { version, asks_for_paths: params.initial_max_path_id.is_some() }
     }
 }
 

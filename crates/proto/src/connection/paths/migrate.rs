@@ -4,13 +4,13 @@ use std::{net::IpAddr, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
-use thalweg_recovery::{NewPath, Recovery, SpaceId};
+use thalweg_recovery::{DataSpace, NewPath, Recovery, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
-    PathSet,
     credit::PathCredit,
     path::{Path, PathKey, mtu_discovery},
+    set::{PathSet, Stage},
     spin::Spin,
 };
 use crate::{
@@ -44,14 +44,14 @@ pub(crate) struct Migration<'a> {
 
 impl Migration<'_> {
     /// The spin bit of a path that is new, or has a new connection ID.
-    fn new_spin(&mut self) -> Spin {
+    pub(super) fn new_spin(&mut self) -> Spin {
         Spin::new(self.config.spin_bit, self.rng)
     }
 
     /// How long a challenge waits for its answer: the PTO of the path, which is that of an unknown path if it is new
     /// (RFC 9000 section 8.2.4).
-    fn validation_pto(&self) -> Duration {
-        self.recovery.pto(SpaceId::DATA).max(self.config.initial_rtt)
+    pub(super) fn validation_pto(&self, space: DataSpace) -> Duration {
+        self.recovery.pto(SpaceId::Data(space)).max(self.config.initial_rtt)
     }
 }
 
@@ -82,7 +82,7 @@ impl PathSet {
         let mut path = Path::new(id, meta.remote, meta.local_ip, false, mtu);
         path.spin = with.new_spin();
         if !rebinding {
-            path.cid = with.cids.remote.take_fresh().map(|fresh| fresh.sequence);
+            path.cid = with.cids.remote_of_mut(self.space).take_fresh().map(|fresh| fresh.sequence);
         }
         let event = ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote: meta.remote };
         with.reports.observe(now, &event);
@@ -93,7 +93,7 @@ impl PathSet {
     fn forget(&mut self, key: PathKey, with: &mut Migration<'_>) {
         let Some(gone) = self.remove(key) else { return };
         if let Some(sequence) = gone.cid {
-            with.cids.remote.retire(sequence);
+            with.cids.remote_of_mut(self.space).retire(sequence);
         }
         if self.known.iter().all(|path| path.id != gone.id) {
             with.recovery.remove_path(gone.id);
@@ -105,12 +105,12 @@ impl PathSet {
         let before = self.active().key;
         self.set_active(key);
         let Path { id, remote, validated, .. } = *self.active();
-        with.recovery.set_active_path(id);
+        with.recovery.set_space_path(self.space, id);
         if self[before].id != id {
             self.switch_cid(before, key, with);
         }
         if !validated {
-            let pto = with.validation_pto();
+            let pto = with.validation_pto(self.space);
             self[key].validation.start(now, pto);
             // Section 9.3.3: ask the old address too, so that an attacker who merely copies packets loses.
             self[before].validation.start(now, pto);
@@ -123,7 +123,7 @@ impl PathSet {
     /// Paths do not share a connection ID, so that nobody can link them (RFC 9000 section 9.5), unless there is no
     /// spare one. The path left behind keeps its own until it is forgotten.
     fn switch_cid(&mut self, from: PathKey, to: PathKey, with: &mut Migration<'_>) {
-        let cids = &mut with.cids.remote;
+        let cids = with.cids.remote_of_mut(self.space);
         let old = cids.active_sequence();
         let known = self[to].cid.take().filter(|sequence| cids.set_active(*sequence));
         let fresh = match known {
@@ -139,7 +139,8 @@ impl PathSet {
 
     /// Passes the peer's stateless reset token to the endpoint.
     pub fn announce_reset_token(&self, cids: &Cids, reports: &mut Reports) {
-        let active = cids.remote.get(cids.remote.active_sequence());
+        let remote = cids.remote_of(self.space);
+        let active = remote.get(remote.active_sequence());
         if let Some(token) = active.and_then(|cid| cid.reset_token) {
             reports.tell_endpoint(EndpointEvent::ResetToken { remote: self.active().remote, token });
         }
@@ -149,15 +150,15 @@ impl PathSet {
     pub fn renew_active(&mut self, now: Instant, local: Option<IpAddr>, with: &mut Migration<'_>) {
         let Path { id: old, remote, .. } = *self.active();
         let id = with.recovery.add_path(now, NewPath::new(with.config.initial_mtu).to(remote));
-        with.recovery.set_active_path(id);
+        with.recovery.set_space_path(self.space, id);
         with.recovery.remove_path(old);
-        let (mtu, pto) = (mtu_discovery(now, with.config, with.peer_max), with.validation_pto());
+        let (mtu, pto) = (mtu_discovery(now, with.config, with.peer_max), with.validation_pto(self.space));
         let path = self.active_mut();
         path.id = id;
         path.local = local;
         path.mtu = mtu;
         path.validation.start(now, pto);
-        if with.cids.remote.rotate() {
+        if with.cids.remote_of_mut(self.space).rotate() {
             self.announce_reset_token(with.cids, with.reports);
         }
         self.active_mut().spin = with.new_spin();
@@ -165,11 +166,11 @@ impl PathSet {
         with.reports.tell_path(PathEvent::Changed { remote });
     }
 
-    /// A PATH_RESPONSE arrived.
-    pub fn on_response(&mut self, now: Instant, data: [u8; 8], side: Side, with: &mut Migration<'_>) {
-        let pto = with.validation_pto();
+    /// A PATH_RESPONSE arrived. Returns whether it answers a challenge of this path.
+    pub fn on_response(&mut self, now: Instant, data: [u8; 8], side: Side, with: &mut Migration<'_>) -> bool {
+        let pto = with.validation_pto(self.space);
         let mut answers = self.known.iter_mut().map(|path| (path.key, path.on_response(now, data, pto)));
-        let Some((key, is_news)) = answers.find_map(|(key, news)| Some((key, news?))) else { return };
+        let Some((key, is_news)) = answers.find_map(|(key, news)| Some((key, news?))) else { return false };
         self.credit = PathCredit::new(now);
         if is_news || side.is_client() {
             let Path { id: path, remote, .. } = self[key];
@@ -180,6 +181,7 @@ impl PathSet {
         // The move is final: the places we came from need not be remembered. They are forgotten when the packet is done
         // with, since it may have come by one of them.
         self.is_settled |= self.is_active(key);
+        true
     }
 
     /// Forgets the paths that a packet's PATH_RESPONSE has made superfluous.
@@ -201,7 +203,7 @@ impl PathSet {
 
     /// Handles the timers of validations. Returns whether the peer has no address left that could be validated.
     pub fn on_timeouts(&mut self, now: Instant, with: &mut Migration<'_>) -> bool {
-        let pto = with.validation_pto();
+        let pto = with.validation_pto(self.space);
         let mut is_lost = false;
         let mut index = 0;
         while let Some(path) = self.known.get_mut(index) {
@@ -219,6 +221,9 @@ impl PathSet {
     fn on_validation_failed(&mut self, now: Instant, key: PathKey, with: &mut Migration<'_>) -> bool {
         let Path { id: path, remote, validated, .. } = self[key];
         with.reports.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Abandoned, remote });
+        if self.stage == Stage::Opening {
+            return false;
+        }
         if !self.is_active(key) {
             // As long as the active address is in doubt, one that once was not is worth keeping.
             if !validated || self.active().validated {
@@ -233,7 +238,7 @@ impl PathSet {
         let Some(good) = self.known.iter().find(|path| path.validated).map(Path::key) else { return false };
         self.set_active(good);
         let Path { id, remote, .. } = *self.active();
-        with.recovery.set_active_path(id);
+        with.recovery.set_space_path(self.space, id);
         if path != id {
             self.switch_cid(key, good, with);
         }

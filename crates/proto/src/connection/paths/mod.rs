@@ -1,123 +1,255 @@
-//! The paths of a connection: a set with keys that never shift, and which of them is in use.
+//! The paths of a connection: one, or several at once, each a set of address pairs.
 //!
-//! `path` is one address pair, `validate` its challenges, `credit` how many new ones a peer may make up, `migrate` how
-//! either end moves from one to another, `scheduler` which of them sends next.
+//! `path` is one address pair, `set` those of one path and which of them is in use, `validate` its challenges, `credit`
+//! how many new ones a peer may make up, `migrate` how either end moves from one to another, `several` what there is
+//! besides where several paths are in use at once, `scheduler` which of them sends next.
 
 mod credit;
 mod migrate;
 mod path;
 mod scheduler;
+mod set;
+mod several;
 mod spin;
 mod validate;
 
-use std::ops::{Index, IndexMut};
+use std::{
+    net::IpAddr,
+    ops::{Index, IndexMut},
+};
 
-use thalweg_recovery::{PathId, Recovery, SpaceId};
+use smallvec::SmallVec;
+use thalweg_recovery::{DataSpace, PathId, Recovery};
 use thalweg_units::Instant;
 
-use self::{credit::PathCredit, scheduler::Choice};
+pub use self::scheduler::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy};
 pub(crate) use self::{
     migrate::{Migration, challenge_data},
     path::{Path, PathKey, mtu_discovery},
-    scheduler::Scheduler,
+    set::{PathSet, Stage},
+    several::{PathControl, Several},
     spin::Spin,
 };
-use super::{
-    event::PathEvent,
-    handshake::KeyStore,
-    reports::Reports,
-    sent::SentFrames,
-    sizes::{MIN_INITIAL, MIN_PACKET},
-};
-use crate::{Side, mtu::MtuDiscovery, observe::ObserverEvent, udp::DatagramMeta};
+use super::{cids::Cids, handshake::KeyStore, reports::Reports, sent::SentFrames};
+use crate::{Side, mtu::MtuDiscovery, udp::DatagramMeta};
 
-/// The address pairs of one connection, at least one. The active one is what peer and we have agreed to use.
+/// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct PathSet {
-    /// In the order in which they became known.
-    known: Vec<Path>,
-    /// The position of the active one among them.
-    active: usize,
-    /// The latest name given.
-    latest: PathKey,
-    credit: PathCredit,
-    /// The active path was validated: the others can be forgotten.
-    is_settled: bool,
-    scheduler: Scheduler,
+pub(crate) struct Paths {
+    /// The one with the lowest path identifier: nearly always the only one, which every packet asks for.
+    first: PathSet,
+    /// The others, by ascending path identifier.
+    further: Vec<PathSet>,
+    /// The position, among all, of the one that stands for the connection: the first that nobody has given up.
+    main: usize,
+    /// What there is besides where both ends have agreed to use several at once.
+    several: Option<Box<Several>>,
 }
 
-impl PathSet {
+impl Paths {
     /// Of a connection that begins with one path.
-    pub fn new(now: Instant, first: Path, scheduler: Scheduler) -> PathSet {
-        PathSet {
-            known: vec![first],
-            active: 0,
-            latest: PathKey::FIRST,
-            credit: PathCredit::new(now),
-            is_settled: false,
-            scheduler,
+    pub fn new(now: Instant, first: Path) -> Paths {
+        let first = PathSet::new(now, DataSpace::FIRST, first, Stage::Open);
+        Paths { first, further: Vec::new(), main: 0, several: None }
+    }
+
+    /// The one at a position among all.
+    #[inline]
+    fn at(&self, position: usize) -> &PathSet {
+        match position.checked_sub(1) {
+            None => &self.first,
+            Some(further) => &self.further[further],
         }
     }
 
-    /// The path in use.
+    /// The one at a position among all.
+    #[inline]
+    fn at_mut(&mut self, position: usize) -> &mut PathSet {
+        match position.checked_sub(1) {
+            None => &mut self.first,
+            Some(further) => &mut self.further[further],
+        }
+    }
+
+    /// The address pairs of the path that stands for the connection.
+    #[inline]
+    fn main(&self) -> &PathSet {
+        self.at(self.main)
+    }
+
+    /// The address pair in use on the path that stands for the connection.
+    #[inline]
     pub fn active(&self) -> &Path {
-        &self.known[self.active]
+        self.main().active()
     }
 
-    /// The path in use.
+    /// The address pair in use on the path that stands for the connection.
+    #[inline]
     pub fn active_mut(&mut self) -> &mut Path {
-        &mut self.known[self.active]
+        self.at_mut(self.main).active_mut()
     }
 
-    /// Whether `key` names the path in use.
-    pub fn is_active(&self, key: PathKey) -> bool {
-        self.active().key == key
+    /// The paths, by ascending identifier.
+    #[inline]
+    pub fn sets(&self) -> impl Iterator<Item = &PathSet> {
+        std::iter::once(&self.first).chain(&self.further)
     }
 
-    /// The sequence number of the peer's connection ID that the path has for itself; `None`: the active path's.
-    pub fn cid_of(&self, key: PathKey) -> Option<u64> {
-        self[key].cid.filter(|_| !self.is_active(key))
+    /// The paths, by ascending identifier.
+    #[inline]
+    fn sets_mut(&mut self) -> impl Iterator<Item = &mut PathSet> {
+        std::iter::once(&mut self.first).chain(&mut self.further)
     }
 
-    /// All of them, the oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Path> {
-        self.known.iter()
+    /// The path with this identifier.
+    #[inline]
+    pub fn set(&self, space: DataSpace) -> Option<&PathSet> {
+        if self.first.space == space { Some(&self.first) } else { self.further.iter().find(|set| set.space == space) }
     }
 
-    /// All of them, the oldest first.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
-        self.known.iter_mut()
+    /// The path with this identifier.
+    #[inline]
+    pub fn set_mut(&mut self, space: DataSpace) -> Option<&mut PathSet> {
+        if self.first.space == space {
+            Some(&mut self.first)
+        } else {
+            self.further.iter_mut().find(|set| set.space == space)
+        }
     }
 
-    /// The path that the next datagrams go by.
-    pub fn next_to_send(&mut self, recovery: &Recovery<Box<SentFrames>>) -> PathKey {
-        let active = self.active().key;
-        self.scheduler.next(&Choice { paths: &self.known, active, recovery })
+    /// What there is besides where both ends have agreed to use several at once.
+    pub fn several(&self) -> Option<&Several> {
+        self.several.as_deref()
     }
 
-    /// The path a datagram came by; `None` if it is not known yet.
-    ///
-    /// A client that has moved still takes what the server sent to its old address: only the server's counts.
-    pub fn find(&self, meta: &DatagramMeta, side: Side) -> Option<PathKey> {
-        let local = meta.local_ip.filter(|_| side == Side::Server);
-        let is_it = |path: &&Path| path.matches(meta.remote, local);
-        Some(self.active()).filter(is_it).or_else(|| self.known.iter().find(is_it)).map(Path::key)
+    /// The same, to change it.
+    pub fn several_mut(&mut self) -> Option<&mut Several> {
+        self.several.as_deref_mut()
     }
 
-    /// Recovery must not set timers that the amplification limit would keep from sending (RFC 9002 section 6.2.2.1).
-    pub fn update_amplification_limit(&self, now: Instant, keys: &KeyStore, recovery: &mut Recovery<Box<SentFrames>>) {
-        // A probe of the Initial space needs a full datagram; later ones make do with a small packet.
-        let needed = match keys.has(SpaceId::Initial) {
-            true => usize::from(MIN_INITIAL),
-            false => MIN_PACKET,
+    /// Both ends have agreed to use several at once.
+    pub fn set_several(&mut self, several: Several) {
+        self.several = Some(Box::new(several));
+    }
+
+    /// Whether there is more than one path now, not counting those that may be opened.
+    #[inline]
+    pub fn has_choice(&self) -> bool {
+        !self.further.is_empty()
+    }
+
+    /// The address pairs in use on the paths that are open.
+    pub fn open_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.sets_mut().filter(|set| set.is_open()).map(PathSet::active_mut)
+    }
+
+    /// The paths that may carry data now, in the order in which they are to be tried.
+    pub fn order(&mut self, now: Instant, waiting: u64, candidates: &[Candidate]) -> Order {
+        match &mut self.several {
+            Some(several) => several.scheduler.order(now, waiting, candidates),
+            None => candidates.iter().map(|path| path.id).collect(),
+        }
+    }
+
+    /// The path of an address pair, or the one that stands for the connection if it was forgotten.
+    fn of(&self, key: PathKey) -> &PathSet {
+        self.set(key.space()).unwrap_or(self.main())
+    }
+
+    /// The path of an address pair, or the one that stands for the connection if it was forgotten.
+    fn of_mut(&mut self, key: PathKey) -> &mut PathSet {
+        let known = self.sets().position(|set| set.space == key.space());
+        self.at_mut(known.unwrap_or(self.main))
+    }
+
+    #[cold]
+    fn other(&self, key: PathKey) -> &Path {
+        &self.of(key)[key]
+    }
+
+    #[cold]
+    fn other_mut(&mut self, key: PathKey) -> &mut Path {
+        &mut self.of_mut(key)[key]
+    }
+
+    #[cold]
+    fn is_active_on_its_path(&self, key: PathKey) -> bool {
+        self.of(key).is_active(key)
+    }
+
+    #[cold]
+    fn cid_of_other(&self, key: PathKey) -> Option<u64> {
+        self.of(key).cid_of(key)
+    }
+
+    /// Adds a path.
+    pub fn insert(&mut self, set: PathSet) -> PathKey {
+        let key = set.active().key();
+        if set.space < self.first.space {
+            self.further.insert(0, std::mem::replace(&mut self.first, set));
+        } else {
+            let at = self.further.partition_point(|known| known.space < set.space);
+            self.further.insert(at, set);
+        }
+        self.choose_main();
+        key
+    }
+
+    /// Forgets a path, unless it is the only one.
+    pub fn forget(&mut self, space: DataSpace) -> Option<PathSet> {
+        let at = self.sets().position(|set| set.space == space).filter(|_| self.has_choice())?;
+        let gone = match at.checked_sub(1) {
+            None => {
+                let second = self.further.remove(0);
+                std::mem::replace(&mut self.first, second)
+            }
+            Some(further) => self.further.remove(further),
         };
-        let limited = self.active().amplification_budget() < needed as u64;
-        recovery.set_amplification_limited(now, limited);
+        self.main = 0;
+        self.choose_main();
+        Some(gone)
     }
 
-    /// Reports to the searches for the size of datagrams what became of a packet; an answer is the new size.
-    ///
-    /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
+    /// The main path is the first that is open; while none is, it stays what it is.
+    pub fn choose_main(&mut self) {
+        let open = self.sets().position(PathSet::is_open);
+        self.main = open.unwrap_or(self.main.min(self.further.len()));
+    }
+
+    /// Whether `key` names the address pair that its path uses.
+    #[inline]
+    pub fn is_active(&self, key: PathKey) -> bool {
+        self.first.is_active(key) || self.is_active_on_its_path(key)
+    }
+
+    /// The sequence number of the peer's connection ID that the address pair has for itself; `None`: that of its path.
+    #[inline]
+    pub fn cid_of(&self, key: PathKey) -> Option<u64> {
+        if self.first.is_active(key) { None } else { self.cid_of_other(key) }
+    }
+
+    /// All address pairs, path by path, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.sets().flat_map(PathSet::iter)
+    }
+
+    /// All address pairs, path by path, the oldest first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.sets_mut().flat_map(PathSet::iter_mut)
+    }
+
+    /// The address pair a datagram of the path came by; `None` if it is not known yet.
+    #[inline]
+    pub fn find(&self, space: DataSpace, meta: &DatagramMeta, side: Side) -> Option<PathKey> {
+        self.set(space)?.find(meta, side)
+    }
+
+    /// See [`PathSet::update_amplification_limit`].
+    pub fn update_amplification_limit(&self, now: Instant, keys: &KeyStore, recovery: &mut Recovery<Box<SentFrames>>) {
+        self.sets().for_each(|set| set.update_amplification_limit(now, keys, recovery));
+    }
+
+    /// See [`PathSet::tell_mtu_discovery`].
     pub fn tell_mtu_discovery(
         &mut self,
         now: Instant,
@@ -126,119 +258,86 @@ impl PathSet {
         reports: &mut Reports,
         tell: impl Fn(&mut MtuDiscovery) -> Option<u16>,
     ) {
-        for path in self.known.iter_mut().filter(|path| path.id == id) {
-            let Some(size) = tell(&mut path.mtu) else { continue };
-            let Some(known) = recovery.path_mut(id) else { continue };
-            let old = known.datagram_size();
-            if old == size {
-                continue;
-            }
-            known.set_datagram_size(now, size);
-            let done = path.mtu.next_probe_time().is_none_or(|at| at > now);
-            reports.observe(now, &ObserverEvent::MtuUpdated { path: id, old, new: size, done });
-            reports.tell_path(PathEvent::Mtu { size });
-        }
+        self.sets_mut().for_each(|set| set.tell_mtu_discovery(now, id, recovery, reports, &tell));
     }
 
-    /// Adds a path and names it.
-    fn push(&mut self, path: Path) -> PathKey {
-        self.latest = self.latest.next();
-        self.known.push(Path { key: self.latest, ..path });
-        self.latest
+    // Migration of one path.
+
+    /// See [`PathSet::add`].
+    pub fn add(
+        &mut self,
+        now: Instant,
+        space: DataSpace,
+        meta: &DatagramMeta,
+        with: &mut Migration<'_>,
+    ) -> Option<PathKey> {
+        self.set_mut(space)?.add(now, meta, with)
     }
 
-    fn set_active(&mut self, key: PathKey) {
-        self.active = self.position(key);
+    /// See [`PathSet::follow_peer`].
+    pub fn follow_peer(&mut self, now: Instant, key: PathKey, with: &mut Migration<'_>) {
+        self.of_mut(key).follow_peer(now, key, with);
     }
 
-    /// Takes out a path that is not the active one.
-    fn remove(&mut self, key: PathKey) -> Option<Path> {
-        let position = self.known.iter().position(|path| path.key == key)?;
-        if position == self.active {
-            return None;
-        }
-        let gone = self.known.remove(position);
-        if self.active > position {
-            self.active -= 1;
-        }
-        Some(gone)
+    /// Passes the peer's stateless reset token to the endpoint.
+    pub fn announce_reset_token(&self, cids: &Cids, reports: &mut Reports) {
+        self.main().announce_reset_token(cids, reports);
     }
 
-    /// Where the path is; the active one's place for a name that is no path's any more.
-    fn position(&self, key: PathKey) -> usize {
-        if self.known[self.active].key == key {
-            return self.active;
+    /// See [`PathSet::renew_active`]: of the path that stands for the connection.
+    pub fn renew_active(&mut self, now: Instant, local: Option<IpAddr>, with: &mut Migration<'_>) {
+        self.at_mut(self.main).renew_active(now, local, with);
+    }
+
+    /// A PATH_RESPONSE arrived. Returns the path that it opens, if it does.
+    pub fn on_response(
+        &mut self,
+        now: Instant,
+        data: [u8; 8],
+        side: Side,
+        with: &mut Migration<'_>,
+    ) -> Option<DataSpace> {
+        let set = self.sets_mut().find_map(|set| set.on_response(now, data, side, with).then_some(set))?;
+        let is_opened = set.stage == Stage::Opening;
+        if is_opened {
+            set.stage = Stage::Open;
         }
-        self.known.iter().position(|path| path.key == key).unwrap_or(self.active)
+        let space = set.space;
+        self.choose_main();
+        is_opened.then_some(space)
+    }
+
+    /// See [`PathSet::forget_settled`].
+    pub fn forget_settled(&mut self, with: &mut Migration<'_>) {
+        self.sets_mut().for_each(|set| set.forget_settled(with));
+    }
+
+    /// See [`PathSet::is_settled`].
+    pub fn is_settled(&self) -> bool {
+        self.sets().any(PathSet::is_settled)
+    }
+
+    /// Handles the timers of validations. Returns the paths of which no address could be validated.
+    pub fn on_timeouts(&mut self, now: Instant, with: &mut Migration<'_>) -> SmallVec<[DataSpace; 1]> {
+        let live = self.sets_mut().filter(|set| !matches!(set.stage, Stage::Abandoned { .. }));
+        live.filter_map(|set| set.on_timeouts(now, with).then_some(set.space)).collect()
     }
 }
 
-/// The path of that name, or the active one if it was forgotten.
-impl Index<PathKey> for PathSet {
+/// The address pair of that name, or that in use on its path if it was forgotten.
+impl Index<PathKey> for Paths {
     type Output = Path;
 
+    #[inline]
     fn index(&self, key: PathKey) -> &Path {
-        &self.known[self.position(key)]
+        let first = self.first.active();
+        if first.key == key { first } else { self.other(key) }
     }
 }
 
-impl IndexMut<PathKey> for PathSet {
+impl IndexMut<PathKey> for Paths {
+    #[inline]
     fn index_mut(&mut self, key: PathKey) -> &mut Path {
-        let position = self.position(key);
-        &mut self.known[position]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::TransportConfig;
-
-    fn path(port: u16) -> Path {
-        let remote = ([192, 0, 2, 1], port).into();
-        let mtu = mtu_discovery(Instant::ZERO, &TransportConfig::default(), u64::MAX);
-        Path::new(PathId(u32::from(port)), remote, None, true, mtu)
-    }
-
-    #[test]
-    fn keys_stay_when_other_paths_are_forgotten_and_are_never_given_twice() {
-        let mut paths = PathSet::new(Instant::ZERO, path(1), Scheduler::default());
-        let first = paths.active().key();
-        let [second, third] = [2, 3].map(|port| paths.push(path(port)));
-        paths.set_active(third);
-        assert!(paths.remove(first).is_some());
-        assert_eq!((paths[second].remote.port(), paths[third].remote.port()), (2, 3));
-        assert!(paths.is_active(third));
-        let fourth = paths.push(path(4));
-        assert!(![first, second, third].contains(&fourth));
-        assert_eq!(paths[first].key(), third, "a path that was forgotten is the active one");
-    }
-
-    #[test]
-    fn the_active_path_is_never_forgotten() {
-        let mut paths = PathSet::new(Instant::ZERO, path(1), Scheduler::default());
-        let first = paths.active().key();
-        let second = paths.push(path(2));
-        assert!(paths.remove(first).is_none());
-        paths.set_active(second);
-        assert!(paths.remove(first).is_some());
-        assert!(paths.remove(first).is_none(), "it is gone");
-    }
-
-    #[test]
-    fn a_datagram_belongs_to_the_active_path_before_others_with_its_address() {
-        let mut paths = PathSet::new(Instant::ZERO, path(1), Scheduler::default());
-        let second = paths.push(Path { local: Some([192, 0, 2, 9].into()), ..path(1) });
-        let meta = |port, last| DatagramMeta {
-            remote: ([192, 0, 2, 1], port).into(),
-            local_ip: Some([192, 0, 2, last].into()),
-            ecn: thalweg_recovery::Ecn::NotEct,
-        };
-        assert_eq!(paths.find(&meta(1, 9), Side::Server), Some(paths.active().key()), "its local address is unknown");
-        paths.set_active(second);
-        assert_eq!(paths.find(&meta(1, 9), Side::Server), Some(second));
-        assert_ne!(paths.find(&meta(1, 8), Side::Server), Some(second));
-        assert_eq!(paths.find(&meta(1, 8), Side::Client), Some(second), "only the server's address counts");
-        assert_eq!(paths.find(&meta(2, 9), Side::Server), None);
+        if self.first.is_active(key) { self.first.active_mut() } else { self.other_mut(key) }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use thalweg_recovery::{PathId, SpaceId};
+use thalweg_recovery::{DataSpace, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{spin::Spin, validate::Validation};
@@ -15,17 +15,26 @@ use crate::{
     mtu::{MtuConfig, MtuDiscovery},
 };
 
-/// Names an address pair of one connection: never shifts and is never reused, unlike a position.
+/// Names an address pair of one connection: never shifts and is never reused, unlike a position. The upper half is the
+/// identifier of its path, the lower one counts: keys are compared several times for each packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PathKey(u32);
+pub(crate) struct PathKey(u64);
 
 impl PathKey {
-    /// The first path of a connection.
-    pub(super) const FIRST: PathKey = PathKey(0);
+    /// The first of a path.
+    pub(super) const fn first(space: DataSpace) -> PathKey {
+        PathKey((space.0 as u64) << u32::BITS)
+    }
 
     /// Another than all before.
     pub(super) fn next(self) -> PathKey {
-        PathKey(self.0.wrapping_add(1))
+        PathKey(PathKey::first(self.space()).0 | u64::from((self.0 as u32).wrapping_add(1)))
+    }
+
+    /// Whose address pair it is: the identifier of its path.
+    #[inline]
+    pub fn space(self) -> DataSpace {
+        DataSpace((self.0 >> u32::BITS) as u32)
     }
 }
 
@@ -55,7 +64,7 @@ impl Path {
     /// An address pair that the connection's [`PathSet`](super::PathSet) is to name.
     pub fn new(id: PathId, remote: SocketAddr, local: Option<IpAddr>, validated: bool, mtu: MtuDiscovery) -> Self {
         Self {
-            key: PathKey::FIRST,
+            key: PathKey::first(DataSpace::FIRST),
             id,
             remote,
             local,
@@ -77,7 +86,7 @@ impl Path {
 
     /// The packet-number space of the application data that this path carries.
     pub fn space(&self) -> SpaceId {
-        SpaceId::DATA
+        SpaceId::Data(self.key.space())
     }
 
     /// The spaces whose packets this path carries, in the order in which they come into use.

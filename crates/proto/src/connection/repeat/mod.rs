@@ -11,7 +11,7 @@ mod policy;
 mod probes;
 mod tail;
 
-use thalweg_recovery::{Budget, HandshakePolicy, Policies, Recovery, SpaceId, TailPolicy, TwiceFrom};
+use thalweg_recovery::{Budget, DataSpace, HandshakePolicy, Policies, Recovery, SpaceId, TailPolicy, TwiceFrom};
 use thalweg_units::Instant;
 
 use self::{copies::Copies, owed::Owed, policy::RepeatPolicy, probes::Probing, tail::Tail};
@@ -68,6 +68,16 @@ impl Repeat {
         self.owed[space].packets = 0;
     }
 
+    /// A further path has a space.
+    pub fn open(&mut self, space: DataSpace) {
+        self.owed.insert(space, Owed::default());
+    }
+
+    /// It has none any more.
+    pub fn forget(&mut self, space: DataSpace) {
+        self.owed.remove(space);
+    }
+
     /// The space is no more.
     pub fn discard(&mut self, space: SpaceId) {
         self.owed[space] = Owed::default();
@@ -97,7 +107,11 @@ impl Repeat {
     /// Probes are due: they carry new data if there are any, and as much of what is unacknowledged as fits, the oldest
     /// first; else a PING (RFC 9002 section 6.2.4). Other spaces with something in flight share the datagrams.
     pub fn on_probe_timeout(&mut self, space: SpaceId, datagrams: u8, underway: &Underway<'_>) {
-        for other in SpaceId::ALL {
+        let is_further = !SpaceId::ALL.contains(&space);
+        if is_further {
+            self.owed[space] = Owed::probes(datagrams, underway.spaces[space].numbers.next());
+        }
+        for other in SpaceId::ALL.into_iter().filter(|_| !is_further) {
             if other == space || underway.keys.local(other).is_some() && underway.recovery.in_flight(other) {
                 self.owed[other] = Owed::probes(datagrams, underway.spaces[other].numbers.next());
             }
@@ -147,7 +161,7 @@ impl Repeat {
     /// matters.
     pub fn on_loss(&mut self, space: SpaceId, spaces: &Spaces) {
         self.copies.loss_seen = true;
-        self.copies.is_repair |= spaces[space].crypto.lost_len() > 0;
+        self.copies.is_repair |= spaces.crypto(space).lost_len() > 0;
     }
 
     /// A space is about to forget what it has received.

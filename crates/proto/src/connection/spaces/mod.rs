@@ -7,7 +7,7 @@ mod space;
 
 use std::ops::{Index, IndexMut};
 
-use thalweg_recovery::{Outcome, ReceiveTime, SpaceId};
+use thalweg_recovery::{DataSpace, Outcome, ReceiveTime, SpaceId};
 
 pub(crate) use self::{
     by_space::BySpace,
@@ -44,6 +44,45 @@ impl Spaces {
         self.all.iter()
     }
 
+    /// The space of this name; `None` if there is none.
+    #[inline]
+    pub fn get(&self, space: SpaceId) -> Option<&Space> {
+        self.all.get(space)
+    }
+
+    /// Those of application data.
+    pub fn data(&self) -> impl Iterator<Item = (DataSpace, &Space)> {
+        self.all.data()
+    }
+
+    /// Those of application data.
+    pub fn data_mut(&mut self) -> impl Iterator<Item = (DataSpace, &mut Space)> {
+        self.all.data_mut()
+    }
+
+    /// Begins the space of a further path.
+    pub fn open(&mut self, space: DataSpace, config: AckConfig) -> &mut Space {
+        self.all.insert(space, Space::new(SpaceId::Data(space), config));
+        &mut self.all[SpaceId::Data(space)]
+    }
+
+    /// Forgets the space of a further path.
+    pub fn forget(&mut self, space: DataSpace) {
+        self.all.remove(space);
+    }
+
+    /// The CRYPTO stream of a space: that of its encryption level, of which there is one for all paths.
+    #[inline]
+    pub fn crypto(&self, space: SpaceId) -> &CryptoStream {
+        &self.all.level(space).crypto
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn crypto_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
+        &mut self.all.level_mut(space).crypto
+    }
+
     /// Begins a space anew whose keys are gone (RFC 9001 section 4.9).
     pub fn discard(&mut self, space: SpaceId, config: AckConfig) {
         self.all[space] = Space::new(space, config);
@@ -56,15 +95,18 @@ impl Spaces {
     }
 }
 
+/// The space of that name, or the first of application data if there is none.
 impl Index<SpaceId> for Spaces {
     type Output = Space;
 
+    #[inline]
     fn index(&self, space: SpaceId) -> &Space {
         &self.all[space]
     }
 }
 
 impl IndexMut<SpaceId> for Spaces {
+    #[inline]
     fn index_mut(&mut self, space: SpaceId) -> &mut Space {
         &mut self.all[space]
     }

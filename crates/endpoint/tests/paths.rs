@@ -1,0 +1,94 @@
+//! Several paths at once over real sockets on loopback, which has more than one address.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use common::{Identity, digest, pattern, within};
+use thalweg::{ClosePathError, Connection, Endpoint, EndpointBuilder, MultipathConfig, OpenPathError, TransportConfig};
+
+fn transport(wants_several: bool) -> Arc<TransportConfig> {
+    let multipath = wants_several.then(MultipathConfig::default);
+    Arc::new(TransportConfig { multipath, ..TransportConfig::default() })
+}
+
+/// A connection between a server at 127.0.0.1 and a client on all addresses, with the endpoints that carry it.
+async fn connect(client: bool, server: bool) -> (Connection, Connection, [Endpoint; 2]) {
+    let identity = Identity::new();
+    let server_config = identity.server().transport(transport(server));
+    let server = EndpointBuilder::new().server(server_config).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let client_config = identity.client().transport(transport(client));
+    let client = EndpointBuilder::new().client(client_config).bind("0.0.0.0:0".parse().unwrap()).unwrap();
+    let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
+    let (ours, theirs) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+    (ours.unwrap(), theirs.unwrap(), [client, server])
+}
+
+fn second() -> Option<IpAddr> {
+    Some("127.0.0.2".parse().unwrap())
+}
+
+async fn download(client: &Connection, server: &Connection, len: usize) {
+    let data = pattern(len);
+    let expected = digest(&data);
+    let sender = server.clone();
+    let sending = tokio::spawn(async move {
+        let mut send = sender.open_uni().await.unwrap();
+        send.write_all(&data).await.unwrap();
+        send.finish().unwrap();
+        let _ = send.stopped().await;
+    });
+    let received = client.accept_uni().await.unwrap().read_to_end(len + 1).await.unwrap();
+    assert!(digest(&received) == expected);
+    sending.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_download_takes_two_addresses_of_loopback() {
+    within(async {
+        let (client, server, _endpoints) = connect(true, true).await;
+        assert!(client.is_multipath() && server.is_multipath());
+        let path = client.open_path(second(), None).await.unwrap();
+        assert_eq!(path.id().0, 1);
+        download(&client, &server, 20_000_000).await;
+        let sent: Vec<_> =
+            server.paths().iter().filter_map(|path| path.stats()).map(|it| it.stats.bytes_sent).collect();
+        assert_eq!(sent.len(), 2);
+        assert!(sent.iter().all(|bytes| *bytes > 100_000), "{sent:?}");
+        assert_eq!(server.paths()[1].stats().unwrap().remote.ip(), second().unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_path_is_given_up_and_the_second_goes_on() {
+    within(async {
+        let (client, server, _endpoints) = connect(true, true).await;
+        client.open_path(second(), None).await.unwrap();
+        let [first, second] = &client.paths()[..] else { panic!() };
+        first.close().unwrap();
+        assert_eq!(second.close(), Err(ClosePathError::LastPath));
+        download(&client, &server, 3_000_000).await;
+        while server.paths().len() > 1 || client.paths().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(client.paths()[0].id().0, 1);
+        assert!(first.stats().is_none());
+        download(&client, &server, 100_000).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_path_at_a_time_unless_both_ends_ask_for_more() {
+    within(async {
+        for (client, server) in [(true, false), (false, true)] {
+            let (client, server, _endpoints) = connect(client, server).await;
+            assert!(!client.is_multipath() && !server.is_multipath());
+            assert_eq!(client.open_path(second(), None).await.unwrap_err(), OpenPathError::NotNegotiated);
+            download(&client, &server, 100_000).await;
+        }
+    })
+    .await;
+}

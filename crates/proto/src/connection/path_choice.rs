@@ -1,0 +1,176 @@
+//! Where there are several paths, which of them data and acknowledgments take, and what a silent one owes.
+
+use smallvec::SmallVec;
+use thalweg_recovery::{DataSpace, SpaceId};
+use thalweg_units::{Duration, Instant};
+
+use super::{
+    Connection,
+    paths::{Candidate, PathSet},
+};
+use crate::{ack::AckTracker, config::AckPath};
+
+/// Acknowledgments leave their own path only for one whose round trip is below this share of its own: where paths are
+/// alike, a path that breaks takes no acknowledgments of another with it.
+const SHORTER_BY: (u32, u32) = (3, 4);
+/// A path by which nothing has come for so many of its round trips carries no acknowledgments of others.
+const HEARD_WITHIN_RTTS: u32 = 2;
+
+impl Connection {
+    /// Whether a probe timeout on an address pair has gone unanswered.
+    pub(super) fn is_silent(&self, id: thalweg_recovery::PathId) -> bool {
+        self.recovery.path(id).is_some_and(|known| known.pto_count() > 0)
+    }
+
+    /// Whether all paths that are open are silent.
+    pub(super) fn all_are_silent(&self) -> bool {
+        let mut open = self.paths.sets().filter(|set| set.is_open());
+        open.all(|set| self.recovery.path(set.active().id).is_some_and(|known| known.pto_count() >= 2))
+    }
+
+    /// Whether datagrams can be sent on a path: it is open, and there is an ID to address them to.
+    fn can_carry(&self, set: &PathSet) -> bool {
+        set.is_open() && self.cids.remote_of(set.id()).has_active()
+    }
+
+    /// Whether a path other than this one answers, so that this one need not carry data while it is silent.
+    fn others_answer(&self, space: DataSpace) -> bool {
+        self.paths.sets().any(|set| set.id() != space && self.can_carry(set) && !self.is_silent(set.active().id))
+    }
+
+    /// Whether a probe on the path of a space carries nothing but a PING: what the path owes leaves on others.
+    #[inline]
+    pub(super) fn is_probed_by_ping(&self, space: SpaceId) -> bool {
+        self.paths.has_choice() && matches!(space, SpaceId::Data(name) if self.leaves_data_to_others(name))
+    }
+
+    fn leaves_data_to_others(&self, name: DataSpace) -> bool {
+        self.paths.set(name).is_some_and(|set| self.is_silent(set.active().id)) && self.others_answer(name)
+    }
+
+    /// The paths that may carry data: those that answer and that the peer does not want as a backup; if there are none,
+    /// those that answer; if there are none, all that are open.
+    pub(super) fn candidates(&mut self, now: Instant) -> SmallVec<[Candidate; 4]> {
+        let is_backup = |space: DataSpace| {
+            self.paths.several().is_some_and(|several| {
+                let status = several.status(space);
+                status.peer_backup.or(status.local_backup) == Some(true)
+            })
+        };
+        let open: SmallVec<[_; 4]> = self
+            .paths
+            .sets()
+            .filter(|set| self.can_carry(set))
+            .map(|set| (set.id(), set.active().id, self.is_silent(set.active().id), is_backup(set.id())))
+            .collect();
+        let best = open.iter().map(|(_, _, is_silent, is_backup)| (*is_silent, *is_backup)).min();
+        let mut candidates = SmallVec::new();
+        for (space, id, is_silent, is_backup) in open {
+            if Some((is_silent, is_backup)) != best {
+                continue;
+            }
+            let can_send = matches!(self.recovery.budget(now, id), thalweg_recovery::Budget::Now(_));
+            let Some(known) = self.recovery.path(id) else { continue };
+            candidates.push(Candidate {
+                id: space,
+                rtt: known.rtt().smoothed,
+                rtt_variation: known.rtt().variation,
+                window: known.window(),
+                bytes_in_flight: known.bytes_in_flight(),
+                datagram_size: known.datagram_size(),
+                delivery_rate: known.delivery_rate(),
+                can_send,
+            });
+        }
+        candidates
+    }
+
+    /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
+    /// not open or is silent, the first that answers.
+    pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
+        let works = |set: &&PathSet| self.can_carry(set) && !self.is_silent(set.active().id);
+        if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
+            // Who sends nothing but acknowledgments never notices that they get lost: only a path by which packets
+            // come carries those of others.
+            let rtt =
+                |set: &PathSet| self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().smoothed);
+            let is_alive = |set: &&PathSet| {
+                set.id() == space || now.saturating_since(set.heard()) <= rtt(set).saturating_mul(HEARD_WITHIN_RTTS)
+            };
+            let shortest = self.paths.sets().filter(works).filter(is_alive).min_by_key(|set| rtt(set));
+            let own = self.paths.set(space).filter(works).map(rtt);
+            let (numerator, denominator) = SHORTER_BY;
+            let is_worth_it = |set: &&PathSet| own.is_none_or(|own| rtt(set) * denominator < own * numerator);
+            if let Some(shortest) = shortest.filter(is_worth_it) {
+                return shortest.id();
+            }
+        }
+        let own = self.paths.set(space).filter(works);
+        let any = || self.paths.sets().find(works);
+        own.or_else(any).map_or(self.paths.active().key().space(), PathSet::id)
+    }
+
+    /// Whether the acknowledgments of a space leave by another path than its own.
+    #[inline]
+    pub(super) fn acks_go_elsewhere(&self, now: Instant, space: SpaceId) -> bool {
+        self.paths.has_choice() && matches!(space, SpaceId::Data(name) if self.ack_path(now, name) != name)
+    }
+
+    /// Whether acknowledgments of other spaces that leave by the path of `space` are due.
+    #[inline]
+    pub(super) fn owes_acks_of_others(&self, now: Instant, space: SpaceId) -> bool {
+        self.paths.has_choice() && matches!(space, SpaceId::Data(name) if self.owes_acks_of_paths_but(now, name))
+    }
+
+    fn owes_acks_of_paths_but(&self, now: Instant, name: DataSpace) -> bool {
+        let is_owed = |other, acks: &AckTracker| other != name && acks.due(now) && self.ack_path(now, other) == name;
+        self.spaces.data().any(|(other, state)| is_owed(other, &state.acks))
+    }
+
+    /// Appends the acknowledgments of other spaces that leave by the path of a packet.
+    pub(super) fn write_acks_of_others(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, space: SpaceId) {
+        let SpaceId::Data(name) = space else { return };
+        let others: SmallVec<[DataSpace; 4]> = self
+            .spaces
+            .data()
+            .filter(|(other, state)| *other != name && state.acks.pending() && self.ack_path(now, *other) == name)
+            .map(|(other, _)| other)
+            .collect();
+        for other in others {
+            // What it reports is not remembered: ranges are reported until the space's own path says that they arrived.
+            self.spaces[SpaceId::Data(other)].acks.write(now, buf, limit);
+        }
+    }
+
+    /// What a path that has fallen silent owes leaves again on the others: its packets are outstanding still, but the
+    /// peer may never get them.
+    pub(super) fn reinject(&mut self, space: DataSpace) {
+        let Some(set) = self.paths.set_mut(space) else { return };
+        let id = SpaceId::Data(space);
+        let (from, next) = (set.reinjected(), self.spaces[id].numbers.next());
+        set.set_reinjected(next);
+        let owed: Vec<_> = self
+            .recovery
+            .outstanding_data_from(id, from)
+            .filter(|(_, sent)| sent.is_worth_repeating())
+            .map(|(_, sent)| sent.clone())
+            .collect();
+        for sent in owed {
+            self.send_again(&sent);
+            self.spaces.spare.give_back(sent);
+        }
+    }
+
+    /// The probe timer of a path expired: what it owes leaves on other paths if one answers. Returns whether the path
+    /// itself is to be probed.
+    pub(super) fn on_path_silent(&mut self, space: SpaceId) -> bool {
+        let SpaceId::Data(name) = space else { return true };
+        if !self.paths.has_choice() {
+            return true;
+        }
+        if self.others_answer(name) {
+            self.reinject(name);
+        }
+        self.paths.set(name).is_some_and(PathSet::is_open)
+    }
+}
