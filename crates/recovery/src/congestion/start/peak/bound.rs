@@ -300,8 +300,8 @@ impl Bound {
         // Its last packet waited for longer than chance explains: the path was full.
         let waited = i128::from(nanos.saturating_sub(last.saturating_since(start).nanos()));
         // A packet or two may have been late for a reason of their own.
-        let jitter = self.jitter[1].max(self.lone[2]);
-        let is_full = || waited >= CLEAR * jitter;
+        let jitter = self.jitter[1].max(self.lone[1]);
+        let is_full = || waited >= (CLEAR * jitter).min(i128::from(min_rtt.nanos() / 4));
         let (mut is_faster, mut of_acks) = (true, Rate::MAX);
         if !self.by_receiver {
             let Some(rate) = self.rate_of_acks() else { return };

@@ -129,6 +129,9 @@ impl From<super::PublishedParameters> for Settings {
     }
 }
 
+/// A window of more than so many times what the measured rate fills is too large, whatever the queue.
+const OVERSHOT: u64 = 3;
+
 /// After a flight of which less than one in so many bytes was delivered, the path is searched anew. More bounds the
 /// repairs of the flight to as many round trips.
 const BLOCKED: u64 = 10;
@@ -179,6 +182,8 @@ pub(crate) struct Peak {
     search: Option<Search>,
     /// The highest rate at which a flight was delivered.
     delivered: Option<Rate>,
+    /// Packets of trains came a sixteenth of the round trip apart.
+    is_uneven: bool,
     /// Later slow starts are standard.
     is_over: bool,
 }
@@ -200,15 +205,17 @@ impl Peak {
             retreat: None,
             search: None,
             delivered: None,
+            is_uneven: false,
             is_over: false,
         }
     }
 
     /// Whether the round trip varies by more than twice the smallest, or packets of trains came a quarter of that
     /// apart. What a rate fills in the smallest says little then: a channel that lets packets go in bunches is idle
-    /// between them unless more is on the way.
+    /// between them unless more is on the way. A receiver can say so of any path, so the round trip has to vary, too.
     fn is_jittery(&self, event: &AckEvent<'_>) -> bool {
-        event.rtt.variation > event.rtt.min.saturating_mul(2) || self.trains.jitter() > event.rtt.min / 4
+        let (variation, min) = (event.rtt.variation, event.rtt.min);
+        variation > min.saturating_mul(2) || variation.min(self.trains.jitter()) > min / 4
     }
 
     /// The highest rate that was measured.
@@ -219,7 +226,8 @@ impl Peak {
     /// The highest rate, if it is known to be that of the path.
     fn confirmed(&self) -> Option<Rate> {
         // Bunches of packets on a crowded channel can be as slow as each other, and the path faster than all of them.
-        if self.delivered > self.peak().map(|peak| peak.mul_ratio(9, 8)) {
+        // Where packets come evenly, only ACKs that come together make a flight look faster.
+        if self.is_uneven && self.delivered > self.peak().map(|peak| peak.mul_ratio(9, 8)) {
             return None;
         }
         self.peak().filter(|_| self.settings.is_bound && self.trains.is_confirmed())
@@ -383,6 +391,7 @@ impl Start for Peak {
                 false => self.interval.on_ack(event),
             }
         }
+        self.is_uneven = self.trains.jitter() > event.rtt.min / 16;
         self.delivered = self.delivered.max(event.delivery.filter(|sample| sample.is_new).map(|sample| sample.rate));
         if self.is_found(view, event) {
             let full = self.peak().map_or(view.window, |rate| Peak::fills(rate, event));
@@ -418,7 +427,11 @@ impl Start for Peak {
         if self.is_over || self.search.is_some() || !self.settings.is_bound {
             return None;
         }
-        let is_overrun = self.is_measuring(event) && self.peak().is_some();
+        let is_overrun = self.is_measuring(event)
+            && self.peak().is_some_and(|peak| {
+                // Jitter makes the rate look low, but a window that is so much more than it fills has opened too far.
+                view.window / OVERSHOT <= Peak::fills(peak, event)
+            });
         if !is_overrun && self.sure(event).is_none() {
             return None;
         }

@@ -143,6 +143,10 @@ fn a_rate_is_not_that_of_the_path_if_a_flight_was_delivered_an_eighth_faster() {
     path.train(10, punctual, true);
     path.train(20, punctual, true);
     let peak = path.start.confirmed().unwrap();
+    // Where packets come evenly, ACKs that come together make a flight look faster than it was.
+    path.start.delivered = Some(peak.mul_ratio(5, 4));
+    assert!(path.start.confirmed().is_some());
+    path.start.is_uneven = true;
     for (rate, is_confirmed) in [(peak, true), (peak.mul_ratio(9, 8), true), (peak.mul_ratio(5, 4), false)] {
         path.start.delivered = Some(rate);
         assert_eq!(path.start.confirmed().is_some(), is_confirmed, "{rate}");
@@ -551,7 +555,12 @@ fn pauses_within_trains_of_a_quarter_of_the_round_trip_say_that_the_path_has_jit
             path.train(20, |packet| if packet < 10 { Duration::ZERO } else { pause }, true);
         }
         let event = path.scene.ack(0, None, false);
-        assert_eq!(path.start.is_jittery(&event), is_expected, "{pause:?}");
+        for (variation, is_seen) in [(RTT / 8, false), (RTT / 2, true)] {
+            let mut rtt = event.rtt.clone();
+            rtt.variation = variation;
+            let event = AckEvent { rtt: &rtt, ..event };
+            assert_eq!(path.start.is_jittery(&event), is_expected && is_seen, "{pause:?} {variation:?}");
+        }
     }
 }
 
