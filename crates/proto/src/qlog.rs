@@ -19,8 +19,8 @@ use thalweg_recovery::{PathId, SpaceId};
 use thalweg_units::Instant;
 
 use self::data::{
-    blocked_reason, chosen_alpn, closed, configuration, endpoint, key_type, key_updated, packet, parameters, side_label, started,
-    state_updated, unread,
+    blocked_reason, chosen_alpn, closed, configuration, endpoint, key_type, key_updated, packet, parameters,
+    side_label, started, state_updated, unread,
 };
 use self::json::{hex, put, string};
 use crate::Side;

@@ -1,0 +1,73 @@
+//! Silences: times in which an acknowledgment was due and nothing came.
+
+use super::flight::Flight;
+
+/// Silences that are kept.
+const KEPT: usize = 4096;
+
+/// A silence. Times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Silence {
+    /// The last arrival before it.
+    pub(crate) from: f64,
+    /// The first arrival after it.
+    pub(crate) to: f64,
+    /// By how much that was later than an acknowledgment was due.
+    pub(crate) excess: f64,
+    /// Packets that were on their way when it began, or sent while it lasted: acknowledged, and lost.
+    pub(crate) acked: u64,
+    pub(crate) lost: u64,
+    /// The first that was acknowledged and the last that was lost of those sent while it lasted.
+    pub(crate) first_acked: Option<f64>,
+    pub(crate) last_lost: Option<f64>,
+    /// The round trip before it.
+    pub(crate) round_trip: f64,
+    numbers: (u64, u64),
+}
+
+/// The silences of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Silences {
+    last: Option<f64>,
+    pub(crate) list: Vec<Silence>,
+}
+
+impl Silences {
+    pub(super) fn arrived(&mut self, now: f64, flight: &Flight) {
+        let last = self.last.replace(now).unwrap_or(now);
+        let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else { return };
+        let due = last.max(sent + round_trip);
+        let excess = now - due;
+        if excess > (round_trip / 4.0).max(40.0) && self.list.len() < KEPT && flight.ahead() > 0 {
+            let numbers = (oldest, newest);
+            self.list.push(Silence { from: last, to: now, excess, round_trip, numbers, ..Silence::default() });
+        }
+    }
+
+    fn current(&mut self, number: u64) -> Option<&mut Silence> {
+        self.list.last_mut().filter(|silence| (silence.numbers.0..=silence.numbers.1).contains(&number))
+    }
+
+    pub(super) fn acked(&mut self, number: u64, sent: f64) {
+        if let Some(silence) = self.current(number) {
+            silence.acked += 1;
+            if sent > silence.from {
+                silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));
+            }
+        }
+    }
+
+    pub(super) fn lost(&mut self, number: u64, flight: &Flight) {
+        if let Some(silence) = self.current(number) {
+            silence.lost += 1;
+            if let Some(sent) = flight.sent_at(number).filter(|sent| *sent > silence.from) {
+                silence.last_lost = Some(silence.last_lost.map_or(sent, |last| last.max(sent)));
+            }
+        }
+    }
+
+    /// The last arrival.
+    pub(crate) fn last(&self) -> Option<f64> {
+        self.last
+    }
+}
