@@ -8,6 +8,8 @@
 mod draw;
 #[path = "../tests/all/logged.rs"]
 mod logged;
+#[path = "../tests/all/tally.rs"]
+mod tally;
 #[path = "../tests/all/truth.rs"]
 mod truth;
 
@@ -15,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use draw::draw;
+use tally::Tally;
 use truth::Truth;
 
 /// What `work` gives for each number, on two threads, in order.
@@ -36,25 +39,30 @@ fn each<T: Send>(numbers: &[u64], work: impl Fn(u64) -> Option<T> + Sync) -> Vec
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Prints what each run was answered with.
-fn judge(truths: &[Truth]) {
+/// Judges the answers to the logs of runs, and prints those that are wrong.
+fn judge(truths: &[Truth], is_verbose: bool) {
     let numbers: Vec<u64> = truths.iter().map(|truth| truth.number).collect();
     let answers = each(&numbers, |number| Some((number, logged::answer(&draw(number)))));
+    let mut tally = Tally::default();
     for ((number, answer), truth) in answers.iter().zip(truths) {
+        let is_right = tally.add(truth, answer.as_ref().ok());
+        if is_right && !is_verbose {
+            continue;
+        }
         let world = draw(*number);
+        let word = if is_right { "right" } else { "WRONG" };
+        println!("{word} {number}: {:?} took {:?} {:?}", truth.primary(), truth.completion, truth.savings);
+        println!("   {:?} {:?} {:?} {:?}", world.path, world.load, world.credit, world.sender.max_rate);
         match answer {
             Ok(answer) => {
-                let word = if truth.is_right(answer.primary()) { "right" } else { "WRONG" };
-                println!(
-                    "{word} {number} true {:?} {:?} told {:?} {:?}",
-                    truth.completion, truth.savings, answer.again, answer.savings
-                );
-                println!("   true {:?} {:?} {:?}", world.path, world.load, world.credit);
-                println!("   told {:?} {:?} {:?}", answer.world.path, answer.world.load, answer.world.credit);
+                let list: Vec<_> = answer.savings.iter().map(|saving| (saving.cause, saving.share)).collect();
+                println!("   told {:?} {:?} {:?}", answer.completion, answer.again, list);
+                println!("   {:?} {:?} {:?}", answer.world.path, answer.world.load, answer.world.credit);
             }
-            Err(error) => println!("WRONG {number} true {:?} told {error}", truth.savings),
+            Err(error) => println!("   told {error}"),
         }
     }
+    tally.print();
 }
 
 fn main() {
@@ -69,10 +77,11 @@ fn main() {
         ["judge", labels, half, ref most @ ..] => {
             let text = std::fs::read_to_string(labels).unwrap();
             let truths: Vec<Truth> = text.lines().filter_map(Truth::parse).collect();
-            let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning");
+            let small = |truth: &&Truth| !args.contains(&"-s".to_owned()) || draw(truth.number).load.bytes < 10_000_000;
+            let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning") && small(truth);
             let most = most.first().map_or(usize::MAX, |most| most.parse().unwrap());
             let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();
-            judge(&truths);
+            judge(&truths, args.contains(&"-v".to_owned()));
         }
         _ => eprintln!("usage: truth label FROM TO, or truth judge LABELS tuning|held-out [MOST]"),
     }

@@ -1,7 +1,7 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
 use thalweg_recovery::Policies;
-use thalweg_units::{Duration, Rate};
+use thalweg_units::{Duration, Rate, math};
 
 use crate::gather::{Facts, Limit, Lost, Silence};
 use crate::world::{Credit, HEADERS, Load, Path, Sender, Span, World};
@@ -18,8 +18,11 @@ pub(crate) struct Reading {
     pub(crate) knows_rules: bool,
     /// Losses that a full queue explains, and those by chance.
     pub(crate) losses: (u64, u64),
-    /// Of the path's rate, the share that the transfer had.
-    pub(crate) use_of_path: f64,
+    /// The rates between which the bottleneck's is, if it never showed; on the wire.
+    pub(crate) unknown_rate: Option<(Rate, Rate)>,
+    /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
+    /// were lost.
+    pub(crate) stops: Vec<(f64, f64, bool)>,
 }
 
 fn millis(milliseconds: f64) -> Duration {
@@ -30,12 +33,16 @@ fn millis(milliseconds: f64) -> Duration {
 pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let start = facts.course.first.ok_or("no event is in it")?;
     let (first, _) = facts.waits.span.ok_or("no data of a stream was sent in it")?;
-    let end = facts.flight.last_payload.ok_or("no data of a stream was acknowledged in it")?;
+    facts.flight.last_payload.ok_or("no data of a stream was acknowledged in it")?;
     let round_trip = facts.round_trips().quantile(0.0).ok_or("no round trip can be measured in it")?;
     let is_up = facts.header.vantage_point.as_deref() == Some("client");
-    let bytes = facts.flight.payload_acked.max(1);
+    let end = end(facts, round_trip);
+    let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
-    let rate = rate(facts, (first, end));
+    let (rate, bounds) = rate(facts, (first, end));
+    // A packet takes its time on the bottleneck, which the path adds again.
+    let on_link = if bounds.is_some() { 0.0 } else { f64::from(sender.max_datagram) / rate };
+    let round_trip = (round_trip - on_link).max(round_trip / 4.0);
     let levels = Levels::of(facts, round_trip, rate);
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
@@ -48,21 +55,42 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         outages: Vec::new(),
         suspensions: Vec::new(),
     };
-    interruptions(facts, start, &mut path);
+    let zero = if is_up { start } else { start - round_trip / 2.0 };
+    interruptions(facts, zero, &mut path);
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
     let completion = millis(end - start);
     let world = World { path, credit, sender, load, seed: 1 };
-    let use_of_path = world.floor().as_secs_f64() / completion.as_secs_f64().max(1e-9);
+    let rate_of = |rate: f64| Rate::from_bps((rate * 8000.0) as u64);
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+    let stop = |lost: bool| move |span: &Span| (milliseconds(span.0), milliseconds(span.1), lost);
+    let mut stops: Vec<_> = world.path.outages.iter().map(stop(true)).collect();
+    stops.extend(world.path.suspensions.iter().map(stop(false)));
+    stops.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(Reading {
         completion,
         is_whole: facts.flight.payload_acked >= facts.waits.bytes(),
         knows_rules,
         losses: (levels.full, levels.chance.len() as u64),
-        use_of_path,
+        unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
+        stops,
         world,
     })
 }
+
+/// When the last data had arrived and that could be known, milliseconds. A peer that has everything may close without
+/// another acknowledgment.
+fn end(facts: &Facts, round_trip: f64) -> f64 {
+    let acked = facts.flight.last_payload.unwrap_or(0.0);
+    if facts.flight.payload_acked >= facts.waits.bytes() {
+        return acked;
+    }
+    acked.max(facts.waits.last_piece + facts.flight.last_round_trip.unwrap_or(round_trip))
+}
+
+/// The rules of a sender that does not tell them.
+const ASSUMED: &str = "controller=cubic, start=standard, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, \
+                       mark=reduce, undo=off";
 
 fn sender(facts: &Facts) -> (Sender, bool) {
     let mut sender = Sender::default();
@@ -71,7 +99,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let policies = own.and_then(|own| own.get("policies")).and_then(serde_json::Value::as_str);
     let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
     let is_known = read.is_some();
-    sender.policies = read.unwrap_or_default();
+    sender.policies = read.unwrap_or_else(|| ASSUMED.parse().unwrap_or_default());
     if let Some(window) = number("initial_window") {
         sender.initial_window = window as u64;
     }
@@ -84,21 +112,39 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     (sender, is_known)
 }
 
-/// The bottleneck's rate, bytes per millisecond on the wire.
-fn rate(facts: &Facts, (first, end): (f64, f64)) -> f64 {
+/// The bottleneck's rate, bytes per millisecond on the wire, and where it is if it never showed.
+fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>) {
     let rates = &facts.flight.rates;
-    let queued = rates.queued.total();
-    let share = queued / rates.short.total().max(1.0);
-    // Where a queue stood, what came through is what the bottleneck serves.
-    let read = if share > 0.02 && queued > 100_000.0 {
-        rates.queued.quantile(0.7)
-    } else {
-        rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0))
-    };
     let mean = facts.flight.bytes as f64 / (end - first).max(1.0);
     let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
-    read.unwrap_or(mean).max(mean) * (1.0 + HEADERS as f64 / size.max(100.0))
+    let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);
+    let top = rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0)).unwrap_or(mean).max(mean);
+    // Where a queue stood, what came through is what the bottleneck serves.
+    let queued = rates.queued.quantile(0.6).filter(|rate| {
+        let around: f64 = rates
+            .queued
+            .iter()
+            .filter(|(value, _)| (0.85..1.15).contains(&(value / rate)))
+            .map(|(_, weight)| weight)
+            .sum();
+        around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
+    });
+    match queued {
+        Some(rate) if rate > 0.75 * top => (rate.max(mean) * on_wire, None),
+        _ => {
+            // It is anything above; the middle of what paths have.
+            let most = UNKNOWN_MOST.max(top);
+            // What is set by hand is set for paths like the one.
+            let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
+            let is_capped = facts.header.own.as_ref().is_some_and(|own| own.get("max_rate").is_some());
+            let middle = if waits || is_capped { (2.5 * top).min(most) } else { math::sqrt(top * most) };
+            (middle * on_wire, Some((top * on_wire, most * on_wire)))
+        }
+    }
 }
+
+/// The fastest that a path may be whose rate has never shown, bytes per millisecond.
+const UNKNOWN_MOST: f64 = 125_000.0;
 
 /// How full the queue was when packets were lost.
 struct Levels {
@@ -150,6 +196,13 @@ impl Levels {
 }
 
 fn in_silence(facts: &Facts, lost: &Lost) -> bool {
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    let is_early = facts.silences.early.iter().any(|(last, asked, next)| {
+        next - last.max(asked + shortest) > (shortest / 2.0).max(50.0) && (asked - 1.0..*next).contains(&lost.sent)
+    });
+    if is_early {
+        return true;
+    }
     facts
         .silences
         .list
@@ -159,24 +212,49 @@ fn in_silence(facts: &Facts, lost: &Lost) -> bool {
 }
 
 fn is_outage(silence: &Silence) -> bool {
-    silence.lost >= 3 && silence.lost > silence.acked / 4
+    let is_lost_meanwhile = silence.last_lost.is_some();
+    silence.lost >= 2 && (is_lost_meanwhile || silence.lost > silence.acked / 4)
 }
 
 fn is_suspension(silence: &Silence) -> bool {
-    !is_outage(silence) && silence.lost <= silence.acked / 10 && silence.acked >= 2
+    !is_outage(silence) && silence.lost <= 1 + silence.acked / 10 && silence.held >= 1
 }
 
-fn interruptions(facts: &Facts, start: f64, path: &mut Path) {
+/// How long a silence has to be, beyond what packets that came late explain, milliseconds.
+fn is_long(facts: &Facts, silence: &Silence) -> bool {
+    let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
+    late.sort_by(f64::total_cmp);
+    let usual = late.get(late.len() * 19 / 20).copied().unwrap_or(0.0);
+    let is_reordered = late.len() as f64 > 0.002 * facts.flight.packets as f64;
+    silence.excess > (silence.round_trip / 3.0).max(30.0) + if is_reordered { usual } else { 0.0 }
+}
+
+/// Reads outages and suspensions; `zero` is the client's first packet.
+fn interruptions(facts: &Facts, zero: f64, path: &mut Path) {
     let half = path.round_trip.as_secs_f64() * 500.0;
-    for silence in &facts.silences.list {
-        let from = silence.from - half - start;
-        let span = |to: f64| -> Span { (millis(from.max(0.0)), millis(to.max(from + 1.0))) };
+    let span = |from: f64, to: f64| -> Span {
+        let from = (from - zero).max(0.0);
+        (millis(from), millis((to - zero).max(from + 1.0)))
+    };
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    for (last, asked, next) in &facts.silences.early {
+        let due = last.max(asked + shortest);
+        if next - due > (shortest / 2.0).max(50.0) {
+            let is_lossy = facts.flight.losses.lost.values().any(|lost| (asked - 1.0..*next).contains(&lost.sent));
+            if is_lossy {
+                path.outages.push(span(due - half, next - half));
+            } else {
+                path.suspensions.push(span(due - half.min(1.0), *next));
+            }
+        }
+    }
+    for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence)) {
         if is_outage(silence) {
             let last = silence.last_lost.unwrap_or(silence.from);
-            let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half);
-            path.outages.push(span((last + first.max(last)) / 2.0 - start));
+            let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
+            path.outages.push(span(silence.from - half, (last + first) / 2.0));
         } else if is_suspension(silence) {
-            path.suspensions.push(span(silence.to - half - start));
+            path.suspensions.push(span(silence.from, silence.to));
         }
     }
 }
@@ -189,15 +267,18 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     }
     late.sort_by(f64::total_cmp);
     let by = late[late.len() / 2].max(0.1);
-    Some((late.len() as f64 / facts.flight.packets.max(1) as f64, millis(by)))
+    // Of those that were seen to be missing at first, those that were not lost.
+    let (holes, seen) = (losses.holes as f64, losses.seen.max(1) as f64);
+    let lost = losses.lost.len() as f64 / facts.flight.packets.max(1) as f64;
+    let share = (holes / seen - lost).max(late.len() as f64 / facts.flight.packets.max(1) as f64);
+    Some((share.clamp(0.0, 1.0), millis(by)))
 }
 
 fn credit(facts: &Facts) -> Option<[Credit; 2]> {
     let seen = &facts.waits.credit;
     let initial = seen.initial?;
     let of = |at: usize| Credit { initial: initial[at], most: seen.most[at].max(initial[at]) };
-    let has_waited = facts.waits.time(Limit::Credit) > 0.0;
-    has_waited.then(|| [of(0), of(1)])
+    Some([of(0), of(1)])
 }
 
 /// A pause counts if the sender had nothing for longer than the request takes to come.

@@ -142,6 +142,11 @@ impl Facts {
                     self.silences.lost(number, &self.flight);
                 }
             }
+            "spurious_loss" | "spurious_loss_detected" => {
+                if let Some(number) = number_of_data(data) {
+                    self.flight.spurious(now, number);
+                }
+            }
             "connection_state_updated" => {
                 let done = ["handshake_complete", "handshake_completed", "handshake_confirmed"];
                 if label("new").is_some_and(|new| done.contains(&new)) {
@@ -150,7 +155,7 @@ impl Facts {
             }
             "connection_data_blocked_updated" => {
                 let is_blocked = label("new") == Some("blocked");
-                self.waits.limited(now, if is_blocked { label("reason") } else { None }, self.flight.srtt());
+                self.waits.limited(now, if is_blocked { label("reason") } else { None });
             }
             "start_exited" => {
                 self.course.start_exit.get_or_insert(now);
@@ -170,8 +175,11 @@ impl Facts {
         self.largest_packet = self.largest_packet.max(size);
         let frames = Frames::of(data);
         self.flight.index += 1;
+        if frames.is_ack_eliciting {
+            self.silences.sent(now);
+        }
         let Some(number) = number_of_data(data) else { return };
-        let fresh = self.waits.sent(now, &frames, self.course.first.unwrap_or(now));
+        let fresh = self.waits.sent(now, &frames, self.flight.last_net);
         if frames.is_ack_eliciting {
             self.flight.sent(now, number, size, fresh);
         }

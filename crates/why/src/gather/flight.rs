@@ -11,6 +11,8 @@ const WATCHED: usize = 1 << 18;
 const HOLES: usize = 1 << 14;
 /// Losses and late packets that are kept.
 const KEPT: usize = 1 << 17;
+/// So many ranges of an acknowledgment are in our logs at most.
+const RANGES: usize = 3;
 /// Acknowledgments over which a rate is taken.
 const STEPS: usize = 256;
 
@@ -26,6 +28,8 @@ pub(super) struct Sent {
     /// Bytes that had been delivered when it was sent, and when that was.
     delivered: (u64, f64),
     is_lost: bool,
+    /// Not in the ranges that the log kept, and counted as delivered all the same.
+    is_counted: bool,
 }
 
 /// A packet that was lost.
@@ -60,8 +64,12 @@ pub(crate) struct Flight {
     delivered: u64,
     last_delivery: f64,
     steps: VecDeque<(f64, u64)>,
-    last_round_trip: Option<f64>,
+    pub(crate) last_round_trip: Option<f64>,
+    /// The same without what the receiver says that it waited.
+    pub(super) last_net: Option<f64>,
     srtt: Option<f64>,
+    /// The shortest round trip so far, milliseconds.
+    pub(crate) least: Option<f64>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) payload_acked: u64,
@@ -75,6 +83,9 @@ pub(crate) struct Flight {
 /// What was lost and what came late.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
+    /// Packets of which it was seen whether they came with those beside them, and those that did not.
+    pub(crate) seen: u64,
+    pub(crate) holes: u64,
     /// Declared lost.
     pub(crate) declared: u64,
     /// Of these, acknowledged after all.
@@ -112,6 +123,7 @@ impl Flight {
             index: self.index.saturating_sub(1),
             delivered: (self.delivered, self.last_delivery),
             is_lost: false,
+            is_counted: false,
         };
         self.ahead.push_back((number, sent));
         if self.ahead.len() > WATCHED {
@@ -121,15 +133,23 @@ impl Flight {
 
     pub(super) fn acked(&mut self, now: f64, ack: &Ack, each: &mut dyn FnMut(u64, f64)) {
         let Some((_, largest)) = ack.ranges.first().copied() else { return };
+        let lowest = ack.ranges.last().map_or(0, |(from, _)| *from);
         let mut newest = None;
         let before = self.last_round_trip;
         while let Some((number, sent)) = self.ahead.front().copied().filter(|(number, _)| *number <= largest) {
             self.ahead.pop_front();
             if ack.ranges.iter().any(|(from, to)| (*from..=*to).contains(&number)) {
+                self.losses.seen += 1;
                 self.deliver(now, &sent);
                 each(number, sent.time);
                 newest = Some(sent);
+            } else if number < lowest && ack.ranges.len() >= RANGES {
+                // Most of what lies below has arrived.
+                self.deliver(now, &sent);
+                self.holes.insert(number, Sent { is_counted: true, ..sent });
             } else {
+                self.losses.seen += 1;
+                self.losses.holes += 1;
                 self.holes.insert(number, sent);
             }
         }
@@ -140,20 +160,34 @@ impl Flight {
         for (from, to) in &ack.ranges {
             let filled: Vec<u64> = self.holes.range(*from..=*to).map(|(number, _)| *number).collect();
             for number in filled {
-                let Some(sent) = self.holes.remove(&number) else { continue };
-                self.deliver(now, &sent);
-                each(number, sent.time);
-                self.late(now, &sent, if is_new { before } else { self.last_round_trip });
-                if sent.is_lost {
-                    self.losses.spurious += 1;
-                    self.losses.lost.remove(&number);
-                }
+                each(number, self.holes.get(&number).map_or(now, |sent| sent.time));
+                self.fill(now, number, if is_new { before } else { self.last_round_trip });
             }
         }
         while self.holes.len() > HOLES {
             self.holes.pop_first();
         }
         self.step(now);
+    }
+
+    /// A packet arrived after later ones.
+    fn fill(&mut self, now: f64, number: u64, beside: Option<f64>) {
+        let Some(sent) = self.holes.remove(&number) else { return };
+        if !sent.is_counted {
+            self.deliver(now, &sent);
+        }
+        if sent.is_lost {
+            self.losses.spurious += 1;
+            self.losses.lost.remove(&number);
+        }
+        if sent.is_lost || !sent.is_counted {
+            self.late(now, &sent, beside);
+        }
+    }
+
+    /// The sender says that a packet that it had declared lost has arrived.
+    pub(super) fn spurious(&mut self, now: f64, number: u64) {
+        self.fill(now, number, self.last_round_trip);
     }
 
     fn deliver(&mut self, now: f64, sent: &Sent) {
@@ -168,7 +202,9 @@ impl Flight {
     fn sample(&mut self, now: f64, sent: &Sent, delay: f64) {
         let round_trip = now - sent.time;
         self.round_trips.add(round_trip, f64::from(sent.size));
+        self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
         self.last_round_trip = Some(round_trip);
+        self.last_net = Some(round_trip - delay.clamp(0.0, round_trip));
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -200,9 +236,12 @@ impl Flight {
         {
             let bytes = (self.delivered - delivered) as f64;
             self.rates.short.add(bytes / (now - time), bytes);
-            let least = self.round_trips.quantile(0.0).unwrap_or(0.0);
-            if self.srtt.is_some_and(|srtt| srtt > least * 1.1 + 2.0) && round_trip > least * 1.1 + 2.0 {
-                self.rates.queued.add(bytes / (now - time), bytes);
+            let rate = bytes / (now - time);
+            let waited = self.srtt.unwrap_or(0.0).min(round_trip) - self.least.unwrap_or(0.0);
+            // What waits is several packets, and no more than is on its way.
+            let backlog = rate * waited;
+            if waited > 1.0 && backlog > 5.0 * 1500.0 && self.ahead.len() >= 8 {
+                self.rates.queued.add(rate, bytes);
             }
         }
     }

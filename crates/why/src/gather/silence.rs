@@ -17,6 +17,8 @@ pub(crate) struct Silence {
     /// Packets that were on their way when it began, or sent while it lasted: acknowledged, and lost.
     pub(crate) acked: u64,
     pub(crate) lost: u64,
+    /// Of those acknowledged, those that had been sent before it.
+    pub(crate) held: u64,
     /// The first that was acknowledged and the last that was lost of those sent while it lasted.
     pub(crate) first_acked: Option<f64>,
     pub(crate) last_lost: Option<f64>,
@@ -29,19 +31,37 @@ pub(crate) struct Silence {
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     last: Option<f64>,
+    /// When something that asks for an answer was first sent after the last arrival.
+    sent: Option<f64>,
     pub(crate) list: Vec<Silence>,
+    /// Before any round trip was measured: the last arrival, when something was sent after it, the next arrival.
+    pub(crate) early: Vec<(f64, f64, f64)>,
 }
+
+/// Gaps before the first round trip that are kept.
+const EARLY: usize = 64;
 
 impl Silences {
     pub(super) fn arrived(&mut self, now: f64, flight: &Flight) {
-        let last = self.last.replace(now).unwrap_or(now);
+        let asked = self.sent.take();
+        let last = self.last.replace(now).or(asked).unwrap_or(now);
+        if let (Some(asked), None) = (asked, flight.srtt())
+            && self.early.len() < EARLY
+        {
+            self.early.push((last, asked, now));
+        }
         let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else { return };
         let due = last.max(sent + round_trip);
         let excess = now - due;
-        if excess > (round_trip / 4.0).max(40.0) && self.list.len() < KEPT && flight.ahead() > 0 {
+        if excess > (round_trip / 3.0).max(30.0) && self.list.len() < KEPT && flight.ahead() > 0 {
             let numbers = (oldest, newest);
             self.list.push(Silence { from: last, to: now, excess, round_trip, numbers, ..Silence::default() });
         }
+    }
+
+    /// Something was sent that asks for an answer; the first of several.
+    pub(super) fn sent(&mut self, now: f64) {
+        self.sent.get_or_insert(now);
     }
 
     fn current(&mut self, number: u64) -> Option<&mut Silence> {
@@ -53,6 +73,8 @@ impl Silences {
             silence.acked += 1;
             if sent > silence.from {
                 silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));
+            } else {
+                silence.held += 1;
             }
         }
     }

@@ -55,8 +55,10 @@ pub(crate) struct Waits {
     pub(super) progress: Progress,
     /// The first and the last packet with new data of streams, milliseconds.
     pub(crate) span: Option<(f64, f64)>,
-    /// What holds now, since when, and the round trip then.
-    now: Option<(Limit, f64, f64)>,
+    /// The last packet with data of streams, new or again.
+    pub(crate) last_piece: f64,
+    /// What holds now, and since when.
+    now: Option<(Limit, f64)>,
     /// Since the last new data: to be counted when there are more.
     pending: Vec<(Limit, f64)>,
     times: BTreeMap<Limit, f64>,
@@ -67,14 +69,14 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// What holds the sender back has changed.
-    pub(super) fn limited(&mut self, now: f64, reason: Option<&str>, round_trip: Option<f64>) {
+    pub(super) fn limited(&mut self, now: f64, reason: Option<&str>) {
         self.has_limits = true;
         self.close(now);
-        self.now = reason.and_then(Limit::of).map(|limit| (limit, now, round_trip.unwrap_or(0.0)));
+        self.now = reason.and_then(Limit::of).map(|limit| (limit, now));
     }
 
     fn close(&mut self, now: f64) {
-        if let Some((limit, since, _)) = &mut self.now {
+        if let Some((limit, since)) = &mut self.now {
             let last = self.span.map_or(now, |(_, last)| last);
             let begin = since.max(last.min(now));
             self.pending.push((*limit, now - begin));
@@ -83,14 +85,18 @@ impl Waits {
     }
 
     /// A packet was sent; returns how much of its data was new.
-    pub(super) fn sent(&mut self, now: f64, frames: &Frames, _start: f64) -> u64 {
+    pub(super) fn sent(&mut self, now: f64, frames: &Frames, round_trip: Option<f64>) -> u64 {
+        if !frames.pieces.is_empty() {
+            self.last_piece = now;
+        }
         let before = self.progress.bytes;
         let fresh = self.progress.add(&frames.pieces);
         if fresh == 0 {
             return 0;
         }
         let last = self.span.map(|(_, last)| last);
-        if let (Some((Limit::Application, since, round_trip)), Some(last)) = (self.now, last) {
+        if let (Some((Limit::Application, since)), Some(last)) = (self.now, last) {
+            let round_trip = round_trip.unwrap_or(0.0);
             // What held since the last data.
             let from = since.max(last);
             if now - from > SHORTEST && self.pauses.len() < KEPT {
