@@ -13,7 +13,7 @@ use crate::world::World;
 /// How near the run in virtual time has to come to the log.
 const NEAR: f64 = 0.10;
 /// Nearer than this nothing else is tried: a ratio.
-const ENOUGH: f64 = 1.05;
+const ENOUGH: f64 = 1.08;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
 /// What the runs differ by beyond what was varied, as a share of the time.
@@ -211,12 +211,19 @@ fn nearest(reading: &Reading) -> Result<(World, Option<Duration>), WhyError> {
         others.extend(plain);
         others.push(reading.world.without(Cause::ChanceLoss));
     }
+    let lost = reading.world.path.lost.len() as f64;
+    if lost > 2.0 {
+        // Not these packets, but as many.
+        let mut world = reading.world.without(Cause::ChanceLoss);
+        world.path.loss = lost / reading.packets.max(1) as f64;
+        others.push(world);
+    }
     if reading.world.has(Cause::Interruption) {
         others.push(reading.world.without(Cause::Interruption));
     }
     for world in others {
         let again = world.run(None)?;
-        if far(again) < far(best.1) - 0.02 {
+        if far(again) < far(best.1) - 0.04 {
             best = (world, again);
         }
     }

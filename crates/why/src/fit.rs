@@ -3,7 +3,7 @@
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
-use crate::gather::{Facts, Limit, Lost, Silence};
+use crate::gather::{Early, Facts, Limit, Lost, Silence};
 use crate::world::{Credit, HEADERS, Load, Path, Sender, Span, World};
 
 /// A path as read off a log, and what was sent over it.
@@ -14,6 +14,8 @@ pub(crate) struct Reading {
     pub(crate) completion: Duration,
     /// Whether all data that were sent were acknowledged.
     pub(crate) is_whole: bool,
+    /// Packets with data.
+    pub(crate) packets: u64,
     /// Whether the sender's rules are known.
     pub(crate) knows_rules: bool,
     /// Losses that a full queue explains, and those by chance.
@@ -70,6 +72,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     Ok(Reading {
         completion,
         is_whole: facts.flight.payload_acked >= facts.waits.bytes(),
+        packets: facts.flight.packets,
         knows_rules,
         losses: (levels.full, levels.chance.len() as u64),
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
@@ -180,7 +183,10 @@ impl Levels {
             if value - round_trip >= top * 0.7 { above += weight } else { below += weight }
         }
         let expected = low.len() as f64 * above / below.max(1.0);
-        let is_full = high.len() as f64 > 2.0 * expected + 2.0;
+        // How likely it is that all losses happen to fall beside a full queue.
+        let share = above / (above + below).max(1.0);
+        let is_likely = low.is_empty() && math::pow(share, high.len() as f64) > 0.15;
+        let is_full = if low.is_empty() { !is_likely } else { high.len() as f64 > 2.0 * expected + 2.0 };
         if !is_full {
             let queue = (highest * rate * 1.2).max(2.0 * bdp).max(15_000.0);
             return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
@@ -196,11 +202,7 @@ impl Levels {
 }
 
 fn in_silence(facts: &Facts, lost: &Lost) -> bool {
-    let shortest = facts.flight.least.unwrap_or(0.0);
-    let is_early = facts.silences.early.iter().any(|(last, asked, next)| {
-        next - last.max(asked + shortest) > (shortest / 2.0).max(50.0) && (asked - 1.0..*next).contains(&lost.sent)
-    });
-    if is_early {
+    if facts.silences.early.iter().any(|early| is_long_early(facts, early) && is_in(early, lost)) {
         return true;
     }
     facts
@@ -209,6 +211,17 @@ fn in_silence(facts: &Facts, lost: &Lost) -> bool {
         .iter()
         .filter(|silence| is_outage(silence))
         .any(|silence| (silence.from - silence.round_trip..=silence.to).contains(&lost.sent))
+}
+
+/// Whether a gap before the first measured round trip is longer than a round trip explains.
+fn is_long_early(facts: &Facts, early: &Early) -> bool {
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    let due = early.last.max(early.asked.first().copied().unwrap_or(early.last) + shortest);
+    early.next - due > (shortest / 2.0).max(50.0)
+}
+
+fn is_in(early: &Early, lost: &Lost) -> bool {
+    early.asked.first().is_some_and(|first| (first - 1.0..early.next).contains(&lost.sent))
 }
 
 fn is_outage(silence: &Silence) -> bool {
@@ -237,15 +250,17 @@ fn interruptions(facts: &Facts, zero: f64, path: &mut Path) {
         (millis(from), millis((to - zero).max(from + 1.0)))
     };
     let shortest = facts.flight.least.unwrap_or(0.0);
-    for (last, asked, next) in &facts.silences.early {
-        let due = last.max(asked + shortest);
-        if next - due > (shortest / 2.0).max(50.0) {
-            let is_lossy = facts.flight.losses.lost.values().any(|lost| (asked - 1.0..*next).contains(&lost.sent));
-            if is_lossy {
-                path.outages.push(span(due - half, next - half));
-            } else {
-                path.suspensions.push(span(due - half.min(1.0), *next));
-            }
+    for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early)) {
+        let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
+        let is_lossy = facts.flight.losses.lost.values().any(|lost| is_in(early, lost));
+        if is_lossy {
+            // What was answered at last, and what was sent before it.
+            let answered = early.asked.iter().rposition(|sent| *sent <= next - shortest * 0.9).unwrap_or(0);
+            let before = early.asked[..answered].last().copied().unwrap_or(first);
+            let end = (early.asked.get(answered).copied().unwrap_or(next - half) + before) / 2.0;
+            path.outages.push(span(first - 1.0, end.max(first)));
+        } else {
+            path.suspensions.push(span(early.last.max(first + shortest) - half.min(1.0), next));
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence)) {
@@ -277,7 +292,9 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
 fn credit(facts: &Facts) -> Option<[Credit; 2]> {
     let seen = &facts.waits.credit;
     let initial = seen.initial?;
-    let of = |at: usize| Credit { initial: initial[at], most: seen.most[at].max(initial[at]) };
+    // What was seen beyond the acknowledgments is a little more than the window; a window that grows doubles.
+    let grown = |at: usize| if seen.most[at] > 2 * initial[at] { seen.most[at] } else { initial[at] };
+    let of = |at: usize| Credit { initial: initial[at], most: grown(at) };
     Some([of(0), of(1)])
 }
 

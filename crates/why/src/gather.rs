@@ -10,8 +10,8 @@ use serde_json::Value;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
-pub(crate) use self::silence::Silence;
 use self::silence::Silences;
+pub(crate) use self::silence::{Early, Silence};
 pub(crate) use self::waits::Limit;
 use self::waits::Waits;
 use crate::bins::Bins;
@@ -186,7 +186,9 @@ impl Facts {
     }
 
     fn arrived(&mut self, now: f64, data: &Value) {
-        self.silences.arrived(now, &self.flight);
+        if self.silences.arrived(now, &self.flight) {
+            self.flight.silent(now);
+        }
         let frames = Frames::of(data);
         self.received.add(now, &frames);
         if number_of_data(data).is_some()

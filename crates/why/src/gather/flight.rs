@@ -30,6 +30,8 @@ pub(super) struct Sent {
     is_lost: bool,
     /// Not in the ranges that the log kept, and counted as delivered all the same.
     is_counted: bool,
+    /// The round trip of the packets that came instead of it.
+    beside: Option<f64>,
 }
 
 /// A packet that was lost.
@@ -64,6 +66,7 @@ pub(crate) struct Flight {
     delivered: u64,
     last_delivery: f64,
     steps: VecDeque<(f64, u64)>,
+    no_rate_until: f64,
     pub(crate) last_round_trip: Option<f64>,
     /// The same without what the receiver says that it waited.
     pub(super) last_net: Option<f64>,
@@ -124,6 +127,7 @@ impl Flight {
             delivered: (self.delivered, self.last_delivery),
             is_lost: false,
             is_counted: false,
+            beside: None,
         };
         self.ahead.push_back((number, sent));
         if self.ahead.len() > WATCHED {
@@ -156,6 +160,9 @@ impl Flight {
         let is_new = newest.is_some();
         if let Some(sent) = newest {
             self.sample(now, &sent, ack.delay);
+            for (_, hole) in self.holes.iter_mut().rev().take_while(|(_, hole)| hole.beside.is_none()) {
+                hole.beside = self.last_round_trip;
+            }
         }
         for (from, to) in &ack.ranges {
             let filled: Vec<u64> = self.holes.range(*from..=*to).map(|(number, _)| *number).collect();
@@ -209,13 +216,22 @@ impl Flight {
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
         let bytes = (self.delivered - delivered) as f64;
-        if now > at {
+        if now > at && now >= self.no_rate_until {
             self.rates.long.add(bytes / (now - at), bytes);
         }
     }
 
+    /// After a silence what was held comes all at once, whatever the rate.
+    pub(super) fn silent(&mut self, until: f64) {
+        self.steps.clear();
+        self.no_rate_until = until + self.srtt.unwrap_or(0.0);
+    }
+
     /// The rate over the last acknowledgments.
     fn step(&mut self, now: f64) {
+        if now < self.no_rate_until {
+            return;
+        }
         match self.steps.back_mut() {
             Some(last) if last.0 == now => last.1 = self.delivered,
             _ => self.steps.push_back((now, self.delivered)),
@@ -254,13 +270,14 @@ impl Flight {
     }
 
     pub(super) fn lost(&mut self, _now: f64, number: u64) {
-        let round_trip = self.last_round_trip.unwrap_or(0.0);
+        let newest = self.last_round_trip.unwrap_or(0.0);
         let ahead = self.ahead.iter_mut().find(|(ahead, _)| *ahead == number).map(|(_, sent)| sent);
         let Some(sent) = self.holes.get_mut(&number).or(ahead) else { return };
         if sent.is_lost {
             return;
         }
         sent.is_lost = true;
+        let round_trip = sent.beside.unwrap_or(newest);
         self.losses.declared += 1;
         if self.losses.lost.len() < KEPT {
             self.losses.lost.insert(number, Lost { sent: sent.time, index: sent.index, round_trip });

@@ -31,37 +31,54 @@ pub(crate) struct Silence {
 #[derive(Debug, Default)]
 pub(crate) struct Silences {
     last: Option<f64>,
-    /// When something that asks for an answer was first sent after the last arrival.
-    sent: Option<f64>,
+    /// When what asks for an answer was sent after the last arrival.
+    asked: Vec<f64>,
     pub(crate) list: Vec<Silence>,
-    /// Before any round trip was measured: the last arrival, when something was sent after it, the next arrival.
-    pub(crate) early: Vec<(f64, f64, f64)>,
+    /// Those before any round trip was measured.
+    pub(crate) early: Vec<Early>,
 }
+
+/// A gap between arrivals before any round trip was measured. Times in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Early {
+    pub(crate) last: f64,
+    /// When something was sent that asks for an answer.
+    pub(crate) asked: Vec<f64>,
+    pub(crate) next: f64,
+}
+
+/// What was sent in a gap that is kept.
+const ASKED: usize = 64;
 
 /// Gaps before the first round trip that are kept.
 const EARLY: usize = 64;
 
 impl Silences {
-    pub(super) fn arrived(&mut self, now: f64, flight: &Flight) {
-        let asked = self.sent.take();
-        let last = self.last.replace(now).or(asked).unwrap_or(now);
-        if let (Some(asked), None) = (asked, flight.srtt())
-            && self.early.len() < EARLY
-        {
-            self.early.push((last, asked, now));
+    /// Something arrived; whether a silence ends with it.
+    pub(super) fn arrived(&mut self, now: f64, flight: &Flight) -> bool {
+        let asked = core::mem::take(&mut self.asked);
+        let last = self.last.replace(now).or(asked.first().copied()).unwrap_or(now);
+        if !asked.is_empty() && flight.srtt().is_none() && self.early.len() < EARLY {
+            self.early.push(Early { last, asked, next: now });
         }
-        let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else { return };
+        let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else {
+            return false;
+        };
         let due = last.max(sent + round_trip);
         let excess = now - due;
-        if excess > (round_trip / 3.0).max(30.0) && self.list.len() < KEPT && flight.ahead() > 0 {
+        let is_silence = excess > (round_trip / 3.0).max(30.0) && flight.ahead() > 0;
+        if is_silence && self.list.len() < KEPT {
             let numbers = (oldest, newest);
             self.list.push(Silence { from: last, to: now, excess, round_trip, numbers, ..Silence::default() });
         }
+        is_silence
     }
 
-    /// Something was sent that asks for an answer; the first of several.
+    /// Something was sent that asks for an answer.
     pub(super) fn sent(&mut self, now: f64) {
-        self.sent.get_or_insert(now);
+        if self.asked.len() < ASKED {
+            self.asked.push(now);
+        }
     }
 
     fn current(&mut self, number: u64) -> Option<&mut Silence> {
