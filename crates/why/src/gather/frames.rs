@@ -127,9 +127,3 @@ impl Received {
         self.progress.bytes
     }
 }
-
-impl Progress {
-    pub(super) fn streams(&self) -> usize {
-        self.ends.len()
-    }
-}

@@ -26,6 +26,17 @@ impl Limit {
     pub(crate) const ALL: [Limit; 5] =
         [Limit::Application, Limit::Window, Limit::Pacing, Limit::Credit, Limit::Amplification];
 
+    /// As `thalweg qlog` has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Limit::Application => "application",
+            Limit::Window => "congestion control",
+            Limit::Pacing => "pacing",
+            Limit::Credit => "flow control",
+            Limit::Amplification => "amplification limit",
+        }
+    }
+
     fn of(reason: &str) -> Option<Limit> {
         Some(match reason {
             "application" => Limit::Application,
@@ -122,10 +133,6 @@ impl Waits {
     /// Bytes of streams.
     pub(crate) fn bytes(&self) -> u64 {
         self.progress.bytes
-    }
-
-    pub(crate) fn streams(&self) -> usize {
-        self.progress.streams()
     }
 }
 
