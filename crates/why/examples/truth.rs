@@ -55,7 +55,8 @@ fn judge(truths: &[Truth], is_verbose: bool) {
         println!("   {:?} {:?} {:?} {:?}", world.path, world.load, world.credit, world.sender.max_rate);
         match answer {
             Ok(answer) => {
-                let list: Vec<_> = answer.savings.iter().map(|saving| (saving.cause, saving.share)).collect();
+                let list: Vec<_> =
+                    answer.savings.iter().map(|saving| (saving.cause, saving.share, saving.from, saving.to)).collect();
                 println!("   told {:?} {:?} {:?}", answer.completion, answer.again, list);
                 println!("   {:?} {:?} {:?}", answer.world.path, answer.world.load, answer.world.credit);
             }
@@ -77,7 +78,7 @@ fn main() {
         ["judge", labels, half, ref most @ ..] => {
             let text = std::fs::read_to_string(labels).unwrap();
             let truths: Vec<Truth> = text.lines().filter_map(Truth::parse).collect();
-            let small = |truth: &&Truth| !args.contains(&"-s".to_owned()) || draw(truth.number).load.bytes < 10_000_000;
+            let small = |truth: &&Truth| !args.contains(&"-s".to_owned()) || draw(truth.number).load.bytes < 3_000_000;
             let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning") && small(truth);
             let most = most.first().map_or(usize::MAX, |most| most.parse().unwrap());
             let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();

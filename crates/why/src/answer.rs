@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use thalweg_units::{Duration, DurationExt, Rate};
+use thalweg_units::{Duration, DurationExt};
 
 use crate::Cause;
 use crate::fit::{Reading, fit};
@@ -112,24 +112,42 @@ impl Log {
             )));
         }
         let reading = fit(facts).map_err(|reason| WhyError::Untold(reason.to_owned()))?;
-        let (world, again) = nearest(&reading)?;
+        let worlds = readings(&reading)?;
+        let (world, again) = worlds.first().cloned().unwrap_or((reading.world.clone(), None));
         let mut answer =
             Answer { completion: reading.completion, again, savings: Vec::new(), world, reading, facts: self.facts };
-        if let Some(again) = again {
-            answer.judge(again)?;
-        }
+        answer.judge(&worlds)?;
         Ok(answer)
     }
 }
 
 impl Answer {
-    fn judge(&mut self, again: Duration) -> Result<(), WhyError> {
-        let shares = self.world.savings(again)?;
-        let saving = |(cause, share)| Saving { cause, share, from: share - MARGIN, to: share + MARGIN };
-        self.savings = shares.into_iter().map(saving).collect();
+    /// What each cause costs: the mean over what the log may mean.
+    fn judge(&mut self, worlds: &[(World, Option<Duration>)]) -> Result<(), WhyError> {
+        let high = self.reading.unknown_rate.map(|(_, high)| high);
+        let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
+        // The fastest that a path may be is no likely meaning.
+        let likely = worlds.iter().filter(|(world, _)| worlds.len() == 1 || Some(world.path.rate) != high);
+        for (world, again) in likely {
+            if let Some(again) = again {
+                all.push(world.savings(*again)?);
+            }
+        }
+        let of = |cause: Cause| {
+            let shares: Vec<f64> =
+                all.iter().flatten().filter(|(other, _)| *other == cause).map(|(_, share)| *share).collect();
+            let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            let from = shares.iter().copied().fold(share, f64::min) - MARGIN;
+            let to = (shares.iter().copied().fold(share, f64::max) + MARGIN).min(1.0);
+            (!shares.is_empty()).then_some(Saving { cause, share, from, to })
+        };
+        self.savings = Cause::ALL.into_iter().filter_map(of).collect();
+        self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
-        let (mut from, mut to) = (first.share, first.share);
-        for world in self.variations() {
+        let mut others = self.variations();
+        others.extend(worlds.iter().filter(|(world, _)| Some(world.path.rate) == high).map(|(world, _)| world.clone()));
+        let (mut from, mut to) = (first.from + MARGIN, first.to - MARGIN);
+        for world in others {
             if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {
                 let share = 1.0 - without.nanos() as f64 / with.nanos().max(1) as f64;
                 (from, to) = (from.min(share), to.max(share));
@@ -151,16 +169,14 @@ impl Answer {
         Ok(next.filter(|(_, share)| *share >= NOTHING).map(|(cause, _)| cause))
     }
 
-    /// What the log may mean as well: other chance, another rate.
+    /// The same with other chance, and with a rate that is read a little wrongly.
     fn variations(&self) -> Vec<World> {
-        let with_rate = |rate| with_rate(&self.world, rate);
-        let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
         let rate = self.world.path.rate;
-        match self.reading.unknown_rate.filter(|(low, _)| rate > *low) {
-            Some((low, high)) => worlds.extend([with_rate(low), with_rate(high)]),
-            None => {
-                worlds.extend([with_rate(rate.mul_ratio(19, 20)), with_rate(rate.mul_ratio(21, 20))]);
-            }
+        let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
+        if self.reading.unknown_rate.is_none() {
+            worlds.extend(
+                [rate.mul_ratio(19, 20), rate.mul_ratio(21, 20)].map(|rate| self.reading.with_rate(&self.world, rate)),
+            );
         }
         worlds
     }
@@ -182,50 +198,74 @@ impl Answer {
     }
 }
 
-fn with_rate(world: &World, rate: Rate) -> World {
-    let mut world = world.clone();
-    let queue = world.path.queue as f64 * rate.bps() as f64 / world.path.rate.bps().max(1) as f64;
-    (world.path.queue, world.path.rate) = (queue as u64, rate);
-    world.path.back = world.path.back.max(rate);
-    world
+/// How far a run is from the log: a ratio of one or more.
+fn far(reading: &Reading, again: Option<Duration>) -> f64 {
+    let log = reading.completion.nanos().max(1) as f64;
+    let ratio = again.map_or(1e9, |again| again.nanos().max(1) as f64 / log);
+    if ratio < 1.0 { 1.0 / ratio } else { ratio }
 }
 
-/// Of what the log may mean, what comes out most like it.
-fn nearest(reading: &Reading) -> Result<(World, Option<Duration>), WhyError> {
-    let log = reading.completion.nanos().max(1) as f64;
-    let far = |again: Option<Duration>| {
-        let ratio = again.map_or(1e9, |again| again.nanos().max(1) as f64 / log);
-        if ratio < 1.0 { 1.0 / ratio } else { ratio }
-    };
-    let first = reading.world.run(None)?;
-    let mut best = (reading.world.clone(), first);
-    if far(first) <= ENOUGH {
-        return Ok(best);
+/// What the log may mean and comes out like it, the likeliest first; otherwise what comes nearest.
+fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyError> {
+    let mut worlds = vec![reading.world.clone()];
+    if let Some((low, high)) = reading.unknown_rate {
+        let middle = reading.world.path.rate;
+        worlds.extend(
+            [low.mul_ratio(2, 1), low]
+                .into_iter()
+                .filter(|rate| *rate < middle)
+                .map(|rate| reading.with_rate(&reading.world, rate)),
+        );
+        worlds.push(reading.with_rate(&reading.world, high));
     }
-    let mut others = Vec::new();
-    if let Some((low, _)) = reading.unknown_rate {
-        others.push(with_rate(&reading.world, low));
-    }
-    if reading.world.has(Cause::ChanceLoss) {
-        let plain: Vec<World> = others.iter().map(|world| world.without(Cause::ChanceLoss)).collect();
-        others.extend(plain);
-        others.push(reading.world.without(Cause::ChanceLoss));
-    }
-    let lost = reading.world.path.lost.len() as f64;
-    if lost > 2.0 {
-        // Not these packets, but as many.
-        let mut world = reading.world.without(Cause::ChanceLoss);
-        world.path.loss = lost / reading.packets.max(1) as f64;
-        others.push(world);
-    }
-    if reading.world.has(Cause::Interruption) {
-        others.push(reading.world.without(Cause::Interruption));
-    }
-    for world in others {
+    let mut ran = Vec::new();
+    for world in worlds {
         let again = world.run(None)?;
-        if far(again) < far(best.1) - 0.04 {
+        ran.push((world, again));
+    }
+    // Losses that a queue explains are not by chance.
+    let mut explained = Vec::new();
+    for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
+        let plain = world.without(Cause::ChanceLoss);
+        let (again, lost) = plain.run_counting()?;
+        if far(reading, again) <= ENOUGH && lost * 5 >= reading.declared_lost * 3 {
+            explained.push((plain, again));
+        }
+    }
+    if !explained.is_empty() {
+        return Ok(explained);
+    }
+    let near = |(_, again): &(World, Option<Duration>)| far(reading, *again) <= ENOUGH;
+    if ran.iter().any(near) {
+        ran.retain(near);
+        return Ok(ran);
+    }
+    let order =
+        |a: &(World, Option<Duration>), b: &(World, Option<Duration>)| far(reading, a.1).total_cmp(&far(reading, b.1));
+    ran.sort_by(order);
+    let bases: Vec<World> = ran.iter().take(2).map(|(world, _)| world.clone()).collect();
+    let mut best = ran.remove(0);
+    for world in bases.iter().flat_map(|base| others(reading, base)) {
+        let again = world.run(None)?;
+        if far(reading, again) < far(reading, best.1) - 0.04 {
             best = (world, again);
         }
     }
-    Ok(best)
+    Ok(vec![best])
+}
+
+/// Other meanings of losses and silences.
+fn others(reading: &Reading, world: &World) -> Vec<World> {
+    let mut others = Vec::new();
+    if world.has(Cause::ChanceLoss) {
+        others.push(world.without(Cause::ChanceLoss));
+        // Not these packets, but as many.
+        let mut other = world.without(Cause::ChanceLoss);
+        other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
+        others.push(other);
+    }
+    if world.has(Cause::Interruption) {
+        others.push(world.without(Cause::Interruption));
+    }
+    others
 }

@@ -14,6 +14,10 @@ pub(crate) struct Reading {
     pub(crate) completion: Duration,
     /// Whether all data that were sent were acknowledged.
     pub(crate) is_whole: bool,
+    /// The shortest round trip that was measured, a packet's time on the bottleneck included.
+    pub(crate) shortest: Duration,
+    /// Packets that were lost.
+    pub(crate) declared_lost: u64,
     /// Packets with data.
     pub(crate) packets: u64,
     /// Whether the sender's rules are known.
@@ -42,10 +46,10 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
     let (rate, bounds) = rate(facts, (first, end));
-    // A packet takes its time on the bottleneck, which the path adds again.
-    let on_link = if bounds.is_some() { 0.0 } else { f64::from(sender.max_datagram) / rate };
-    let round_trip = (round_trip - on_link).max(round_trip / 4.0);
-    let levels = Levels::of(facts, round_trip, rate);
+    let shortest = millis(round_trip);
+    let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
+    let low = bounds.map_or(rate, |(low, _)| low);
+    let levels = Levels::of(facts, round_trip, rate, 1500.0 / low.max(1e-9));
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
         back: Rate::from_bps((rate * 8000.0) as u64),
@@ -58,7 +62,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         suspensions: Vec::new(),
     };
     let zero = if is_up { start } else { start - round_trip / 2.0 };
-    interruptions(facts, zero, &mut path);
+    interruptions(facts, zero, 1500.0 / low.max(1e-9), &mut path);
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
     let completion = millis(end - start);
@@ -72,6 +76,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     Ok(Reading {
         completion,
         is_whole: facts.flight.payload_acked >= facts.waits.bytes(),
+        shortest,
+        declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
         knows_rules,
         losses: (levels.full, levels.chance.len() as u64),
@@ -79,6 +85,24 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         stops,
         world,
     })
+}
+
+/// A packet takes its time on the bottleneck, which the path adds again.
+fn without_packet(round_trip: f64, size: f64, rate: f64) -> f64 {
+    (round_trip - size / rate.max(1e-9)).max(round_trip / 4.0)
+}
+
+impl Reading {
+    /// The same path with another rate.
+    pub(crate) fn with_rate(&self, world: &World, rate: Rate) -> World {
+        let mut world = world.clone();
+        let queue = world.path.queue as f64 * rate.bps() as f64 / world.path.rate.bps().max(1) as f64;
+        (world.path.queue, world.path.rate) = (queue as u64, rate);
+        world.path.back = world.path.back.max(rate);
+        let (shortest, size) = (self.shortest.as_secs_f64() * 1000.0, f64::from(world.sender.max_datagram));
+        world.path.round_trip = millis(without_packet(shortest, size, rate.bps() as f64 / 8000.0));
+        world
+    }
 }
 
 /// When the last data had arrived and that could be known, milliseconds. A peer that has everything may close without
@@ -160,17 +184,16 @@ struct Levels {
 }
 
 impl Levels {
-    fn of(facts: &Facts, round_trip: f64, rate: f64) -> Levels {
+    fn of(facts: &Facts, round_trip: f64, rate: f64, packet: f64) -> Levels {
         let waits = |lost: &Lost| (lost.round_trip - round_trip).max(0.0);
         let bdp = rate * round_trip;
         let losses: Vec<&Lost> = facts.flight.losses.lost.values().collect();
-        let outside: Vec<&Lost> = losses.iter().copied().filter(|lost| !in_silence(facts, lost)).collect();
+        let outside: Vec<&Lost> = losses.iter().copied().filter(|lost| !in_silence(facts, lost, packet)).collect();
         let highest = facts.round_trips().quantile(0.995).map_or(0.0, |high| high - round_trip);
         let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
         at_loss.sort_by(f64::total_cmp);
         // What a packet waited at most, of those that were beside a lost one.
         let top = at_loss.last().copied().unwrap_or(0.0).min(highest.max(1.0));
-        let packet = 1500.0 / rate.max(1e-9);
         if top < (4.0 * packet).max(round_trip * 0.1) {
             let queue = (highest * rate * 1.2).max(2.0 * bdp).max(15_000.0);
             return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
@@ -201,8 +224,8 @@ impl Levels {
     }
 }
 
-fn in_silence(facts: &Facts, lost: &Lost) -> bool {
-    if facts.silences.early.iter().any(|early| is_long_early(facts, early) && is_in(early, lost)) {
+fn in_silence(facts: &Facts, lost: &Lost, packet: f64) -> bool {
+    if facts.silences.early.iter().any(|early| is_long_early(facts, early, packet) && is_in(early, lost)) {
         return true;
     }
     facts
@@ -214,10 +237,10 @@ fn in_silence(facts: &Facts, lost: &Lost) -> bool {
 }
 
 /// Whether a gap before the first measured round trip is longer than a round trip explains.
-fn is_long_early(facts: &Facts, early: &Early) -> bool {
+fn is_long_early(facts: &Facts, early: &Early, packet: f64) -> bool {
     let shortest = facts.flight.least.unwrap_or(0.0);
     let due = early.last.max(early.asked.first().copied().unwrap_or(early.last) + shortest);
-    early.next - due > (shortest / 2.0).max(50.0)
+    early.next - due > (shortest / 2.0).max(50.0) + 4.0 * packet
 }
 
 fn is_in(early: &Early, lost: &Lost) -> bool {
@@ -234,23 +257,24 @@ fn is_suspension(silence: &Silence) -> bool {
 }
 
 /// How long a silence has to be, beyond what packets that came late explain, milliseconds.
-fn is_long(facts: &Facts, silence: &Silence) -> bool {
+fn is_long(facts: &Facts, silence: &Silence, packet: f64) -> bool {
     let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
     late.sort_by(f64::total_cmp);
     let usual = late.get(late.len() * 19 / 20).copied().unwrap_or(0.0);
     let is_reordered = late.len() as f64 > 0.002 * facts.flight.packets as f64;
-    silence.excess > (silence.round_trip / 3.0).max(30.0) + if is_reordered { usual } else { 0.0 }
+    silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + if is_reordered { usual } else { 0.0 }
 }
 
 /// Reads outages and suspensions; `zero` is the client's first packet.
-fn interruptions(facts: &Facts, zero: f64, path: &mut Path) {
+/// `packet` is the time of a packet on the bottleneck, in milliseconds.
+fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
     let half = path.round_trip.as_secs_f64() * 500.0;
     let span = |from: f64, to: f64| -> Span {
         let from = (from - zero).max(0.0);
         (millis(from), millis((to - zero).max(from + 1.0)))
     };
     let shortest = facts.flight.least.unwrap_or(0.0);
-    for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early)) {
+    for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
         let is_lossy = facts.flight.losses.lost.values().any(|lost| is_in(early, lost));
         if is_lossy {
@@ -263,7 +287,7 @@ fn interruptions(facts: &Facts, zero: f64, path: &mut Path) {
             path.suspensions.push(span(early.last.max(first + shortest) - half.min(1.0), next));
         }
     }
-    for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence)) {
+    for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
         if is_outage(silence) {
             let last = silence.last_lost.unwrap_or(silence.from);
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
@@ -309,6 +333,6 @@ fn load(facts: &Facts, bytes: u64, is_up: bool) -> Load {
         pauses.iter().map(|pause| (pause.to - pause.from - pause.round_trip).max(0.0)).collect();
     lengths.sort_by(f64::total_cmp);
     whole.pieces = lengths.len() as u64 + 1;
-    whole.pause = millis(lengths[lengths.len() / 2]);
+    whole.pause = millis(lengths[(lengths.len() - 1) / 2]);
     whole
 }

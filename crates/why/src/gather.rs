@@ -19,6 +19,11 @@ use crate::read::{Event, FirstTrace, Header, Item};
 
 /// Times further back than this are out of order, milliseconds.
 const BACK: f64 = 1.0;
+/// Times further from the last one than this are wrong, unless so many in a row are; milliseconds.
+const LEAP: f64 = 3_600_000.0;
+const LEAPS: u64 = 5;
+/// No log is longer, milliseconds.
+const LONGEST: f64 = 1e10;
 
 /// Records that could not be read, between two times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +42,9 @@ pub(crate) struct Condition {
     pub(crate) furthest_back: f64,
     pub(crate) other_connections: u64,
     pub(crate) is_truncated: bool,
+    /// Records whose time is far from those around them.
+    pub(crate) leaps: u64,
+    leaps_in_a_row: u64,
     connection: Option<String>,
 }
 
@@ -116,6 +124,9 @@ impl Facts {
                 return;
             }
         }
+        if self.leaps(event.time) {
+            return;
+        }
         self.condition.events += 1;
         self.damage(event.time);
         self.course.first.get_or_insert(event.time);
@@ -128,6 +139,19 @@ impl Facts {
         self.course.last = self.course.last.max(event.time);
         let now = self.course.last;
         self.dispatch(now, &event.name, &event.data);
+    }
+
+    /// Whether a time is so far from the last one that the record is wrong rather than late.
+    fn leaps(&mut self, time: f64) -> bool {
+        let is_far = self.condition.events > 0 && (time - self.course.last).abs() > LEAP;
+        let is_wrong = !(0.0..LONGEST).contains(&time.abs()) || is_far;
+        if !is_wrong || (is_far && self.condition.leaps_in_a_row >= LEAPS && time.abs() < LONGEST) {
+            self.condition.leaps_in_a_row = 0;
+            return false;
+        }
+        self.condition.leaps_in_a_row += 1;
+        self.condition.leaps += 1;
+        true
     }
 
     fn dispatch(&mut self, now: f64, name: &str, data: &Value) {

@@ -290,6 +290,9 @@ fn condition(facts: &Facts) -> Vec<String> {
             span(condition.furthest_back)
         ));
     }
+    if condition.leaps > 0 {
+        notes.push(format!("{} records left out: their times are hours from those beside them", condition.leaps));
+    }
     if condition.other_connections > 0 {
         notes.push("the file has several connections; this is the first".to_owned());
     }

@@ -250,6 +250,14 @@ impl World {
         Ok(result.flows.first().filter(|flow| flow.failed.is_none()).and_then(|flow| flow.completion))
     }
 
+    /// The same, and how many packets the sender declared lost.
+    pub(crate) fn run_counting(&self) -> Result<(Option<Duration>, u64), PlanError> {
+        let result = thalweg_sim::run(&self.plan(None))?;
+        let Some(flow) = result.flows.first().filter(|flow| flow.failed.is_none()) else { return Ok((None, 0)) };
+        let sender = if self.load.is_up { &flow.client } else { &flow.server };
+        Ok((flow.completion, sender.stats.path.packets_lost))
+    }
+
     /// The share of the time that it saves to take each cause away, largest first; those that are there.
     ///
     /// # Errors

@@ -78,6 +78,8 @@ impl FirstTrace {
     /// The event that an item is, if it belongs to the trace.
     pub fn event(&mut self, item: Item) -> Option<Event> {
         match item {
+            // The same once more is a record that was told twice.
+            Item::Header(header) if self.traces == 1 && header == self.header => None,
             Item::Header(header) => {
                 self.traces += 1;
                 if self.traces == 1 {
