@@ -17,7 +17,7 @@ const ENOUGH: f64 = 1.08;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
 /// What the runs differ by beyond what was varied, as a share of the time.
-const MARGIN: f64 = 0.03;
+const MARGIN: f64 = 0.08;
 
 /// A log that is being read.
 #[derive(Debug, Default)]
@@ -124,11 +124,14 @@ impl Log {
 impl Answer {
     /// What each cause costs: the mean over what the log may mean.
     fn judge(&mut self, worlds: &[(World, Option<Duration>)]) -> Result<(), WhyError> {
-        let high = self.reading.unknown_rate.map(|(_, high)| high);
+        let unknown = self.reading.unknown_rate;
+        // The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
+        let is_extreme = |world: &World| {
+            let rate = world.path.rate;
+            unknown.is_some_and(|(low, high)| rate == high || (world.has(Cause::RateLimit) && rate == low))
+        };
         let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
-        // The fastest that a path may be is no likely meaning.
-        let likely = worlds.iter().filter(|(world, _)| worlds.len() == 1 || Some(world.path.rate) != high);
-        for (world, again) in likely {
+        for (world, again) in worlds.iter().filter(|(world, _)| worlds.len() == 1 || !is_extreme(world)) {
             if let Some(again) = again {
                 all.push(world.savings(*again)?);
             }
@@ -145,7 +148,7 @@ impl Answer {
         self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
         let mut others = self.variations();
-        others.extend(worlds.iter().filter(|(world, _)| Some(world.path.rate) == high).map(|(world, _)| world.clone()));
+        others.extend(worlds.iter().filter(|(world, _)| is_extreme(world)).map(|(world, _)| world.clone()));
         let (mut from, mut to) = (first.from + MARGIN, first.to - MARGIN);
         for world in others {
             if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {

@@ -164,7 +164,11 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>) {
             // What is set by hand is set for paths like the one.
             let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
             let is_capped = facts.header.own.as_ref().is_some_and(|own| own.get("max_rate").is_some());
-            let middle = if waits || is_capped { (2.5 * top).min(most) } else { math::sqrt(top * most) };
+            let middle = match (waits, is_capped) {
+                (_, true) => (1.7 * top).min(most),
+                (true, false) => (2.5 * top).min(most),
+                _ => math::sqrt(top * most),
+            };
             (middle * on_wire, Some((top * on_wire, most * on_wire)))
         }
     }
