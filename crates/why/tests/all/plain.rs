@@ -54,7 +54,7 @@ fn each_cause_is_told_by_itself_in_both_directions() {
     cases.push((Cause::RateLimit, capped));
     let mut long = plain.clone();
     long.path.round_trip = Duration::from_millis(400);
-    long.path.queue = 1_000_000;
+    long.path.queue = 2_000_000;
     long.load.bytes = 1_000_000;
     cases.push((Cause::Start, long));
     let mut lossy = plain.clone();
