@@ -2,9 +2,9 @@
 //!
 //! Follows draft-ietf-quic-qlog-main-schema and draft-ietf-quic-qlog-quic-events (set 14), serialised as JSON text
 //! sequences (RFC 7464): a record separator before, a line feed after each record, so that a trace that ends in the
-//! middle of a transfer can be read to its last whole line. The header has an object `thalweg` beside the drafts' fields:
-//! the policies and limits that this end was configured with. What the drafts have no event for is written under the
-//! `thalweg:` names of `thalweg_recovery::qlog`.
+//! middle of a transfer can be read to its last whole line. The header has an object `thalweg` beside the fields of
+//! the drafts: the policies and limits that this end was configured with. What the drafts have no event for is written
+//! under the `thalweg:` names of `thalweg_recovery::qlog`.
 //!
 //! Steady state allocates nothing: every record is built in a string that is used again. A write error ends the trace
 //! and is kept for [`QlogWriter::error`]; it never reaches the connection.

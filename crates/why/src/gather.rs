@@ -2,6 +2,7 @@
 
 mod flight;
 mod frames;
+mod number;
 mod silence;
 mod waits;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
+use self::number::integer;
 use self::silence::Silences;
 pub(crate) use self::silence::{Early, Silence};
 pub(crate) use self::waits::Limit;
@@ -243,9 +245,4 @@ fn size_of(data: &Value) -> u64 {
     let raw = data.get("raw").and_then(|raw| raw.get("length"));
     let header = data.get("header").and_then(|header| header.get("packet_size"));
     raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0)
-}
-
-/// A number, or its text.
-pub(crate) fn integer(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

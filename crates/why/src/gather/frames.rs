@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::integer;
+use super::number::integer;
 
 /// An acknowledgment.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,6 +2,8 @@
 
 use super::flight::Flight;
 
+/// Silences whose packets are still looked for.
+const LATEST: usize = 4;
 /// Silences that are kept.
 const KEPT: usize = 4096;
 
@@ -81,8 +83,10 @@ impl Silences {
         }
     }
 
+    /// The first of the latest silences that a packet belongs to.
     fn current(&mut self, number: u64) -> Option<&mut Silence> {
-        self.list.last_mut().filter(|silence| (silence.numbers.0..=silence.numbers.1).contains(&number))
+        let latest = self.list.len().saturating_sub(LATEST);
+        self.list[latest..].iter_mut().find(|silence| (silence.numbers.0..=silence.numbers.1).contains(&number))
     }
 
     pub(super) fn acked(&mut self, number: u64, sent: f64) {

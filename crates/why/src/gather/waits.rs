@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::frames::{Frames, Progress};
-use super::integer;
+use super::number::integer;
 
 /// Pauses that are kept.
 const KEPT: usize = 1 << 14;
