@@ -56,7 +56,7 @@ impl Tally {
         println!("runs {}, primary cause right {:.1} %", self.runs, percent(self.right, self.runs));
         let name = |cause: Option<Cause>| cause.map_or("Nothing".to_owned(), |cause| format!("{cause:?}"));
         let kinds: Vec<Option<Cause>> = Cause::ALL.into_iter().map(Some).chain([None]).collect();
-        print!("{:>14}", "true \\\\ told");
+        print!("{:>14}", "true \\ told");
         kinds.iter().for_each(|kind| print!("{:>14}", name(*kind)));
         println!("{:>8}{:>10}", "recall", "precision");
         for row in &kinds {
