@@ -114,7 +114,7 @@ enum Mode {
     /// Records between separators.
     Sequence,
     /// A document.
-    Document(Document),
+    Document(Box<Document>),
 }
 
 #[derive(Debug)]
@@ -251,7 +251,7 @@ fn begin(bytes: &[u8]) -> Result<Mode, String> {
     }
     match bytes.first() {
         Some(&RECORD_SEPARATOR) => Ok(Mode::Sequence),
-        Some(b'{') => Ok(Mode::Document(Document {
+        Some(b'{') => Ok(Mode::Document(Box::new(Document {
             at: At::File,
             extent: None,
             key: None,
@@ -260,7 +260,7 @@ fn begin(bytes: &[u8]) -> Result<Mode, String> {
             has_traces: false,
             begin: Vec::new(),
             is_lost: false,
-        })),
+        }))),
         Some(b'[') => Err("JSON, but not a qlog document".to_owned()),
         _ => Err("not JSON".to_owned()),
     }
