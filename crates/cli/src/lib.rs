@@ -1,4 +1,4 @@
-//! The `thalweg` program as a library: serve, get, put, perf, probe, qlog, policies, lab, relay, emulate, demo.
+//! The `thalweg` program as a library: serve, get, put, perf, probe, qlog, why, policies, lab, relay, emulate, demo.
 //!
 //! [`main`] takes the command line and gives the exit code: 0 done, 1 a transfer or check failed or stdout did not take
 //! the data, 2 wrong usage; that of `emulate` is the exit code of the program that it runs. A `get` or `put` that
@@ -32,6 +32,7 @@ mod renamed;
 pub mod serve;
 pub mod shell;
 mod text;
+pub mod why;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -64,6 +65,8 @@ enum Command {
     Probe(probe::ProbeArgs),
     /// Explain a trace: phases, round-trip times, losses, what limited the transfer when
     Qlog(qlog::QlogArgs),
+    /// Say what made a transfer slow, and what would have made it faster, by the log of its sender
+    Why(why::WhyArgs),
     /// List the recovery rules that can be named in --policies
     Policies(policies::PoliciesArgs),
     /// Ask the network lab: scenarios in virtual time, answered with intervals and verdicts
@@ -141,6 +144,7 @@ fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEng
         Command::Perf(args) => block_on(args.run()),
         Command::Probe(args) => block_on_one_thread(args.run()),
         Command::Qlog(args) => args.run(),
+        Command::Why(args) => args.run(),
         Command::Policies(args) => args.run(),
         Command::Lab(args) => args.run(engine()),
         Command::Relay(args) => block_on(args.run()),

@@ -1,7 +1,6 @@
 //! `thalweg qlog FILE…`: a summary of a trace for people, in a page of text, or what senders did over time as a page
 //! of HTML.
 
-mod reader;
 mod render;
 mod sender;
 mod summary;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use thalweg_lab::report::{self, Sender};
 use thalweg_output::Place;
+use thalweg_why::read;
 
 pub use self::summary::Summary;
 use crate::failure::{Context, Failure, Result};
@@ -132,22 +132,22 @@ fn names(files: &[PathBuf]) -> Vec<String> {
 /// When the file cannot be read or holds no qlog events.
 pub fn summarize(file: &Path, width: usize) -> Result<Summary> {
     let mut builder = summary::Builder::new(file.display().to_string());
-    read(file, &mut |item| builder.add(item))?;
+    read_file(file, &mut |item| builder.add(item))?;
     builder.finish(width).context(format_args!("{} is not a trace", file.display()))
 }
 
 fn read_sender(file: &Path, name: String) -> Result<Sender> {
     let mut builder = sender::Builder::default();
-    read(file, &mut |item| builder.add(item))?;
+    read_file(file, &mut |item| builder.add(item))?;
     builder.finish(name).context(format_args!("{} cannot be drawn", file.display()))
 }
 
-fn read(file: &Path, sink: &mut dyn FnMut(reader::Item)) -> Result<()> {
+fn read_file(file: &Path, sink: &mut dyn FnMut(read::Item)) -> Result<()> {
     let name = file.display();
     if file.is_dir() {
         return Err(Failure::failed(format!("{name} is a directory; name the traces in it, such as {name}/*.sqlog")));
     }
     let opened = std::fs::File::open(file).context(format_args!("cannot open {name}"))?;
     let opened = std::io::BufReader::with_capacity(1 << 18, opened);
-    reader::read(opened, sink).context(format_args!("cannot read {name}"))
+    read::read(opened, sink).context(format_args!("cannot read {name}"))
 }

@@ -10,3 +10,4 @@ mod outputs;
 mod surviving;
 mod traces;
 mod transfers;
+mod why;

@@ -12,6 +12,7 @@ use thalweg_recovery::{DataSpace, Ecn, PathId, SpaceId, trace};
 use thalweg_units::Instant;
 
 use crate::Side;
+use crate::config::TransportConfig;
 pub use crate::event_hash::EventHash;
 
 /// Listens to one connection.
@@ -42,6 +43,8 @@ pub struct ObservedConnection<'a> {
     pub remote: SocketAddr,
     /// When the connection began: the zero of the trace's relative times.
     pub start: Instant,
+    /// Our configuration at that time.
+    pub transport: &'a TransportConfig,
 }
 
 /// What kind of packet (RFC 9000 section 17).

@@ -2,8 +2,9 @@
 //!
 //! Follows draft-ietf-quic-qlog-main-schema and draft-ietf-quic-qlog-quic-events (set 14), serialised as JSON text
 //! sequences (RFC 7464): a record separator before, a line feed after each record, so that a trace that ends in the
-//! middle of a transfer can be read to its last whole line. What the drafts have no event for is written under the
-//! `thalweg:` names of `thalweg_recovery::qlog`.
+//! middle of a transfer can be read to its last whole line. The header has an object `thalweg` beside the fields of
+//! the drafts: the policies and limits that this end was configured with. What the drafts have no event for is written
+//! under the `thalweg:` names of `thalweg_recovery::qlog`.
 //!
 //! Steady state allocates nothing: every record is built in a string that is used again. A write error ends the trace
 //! and is kept for [`QlogWriter::error`]; it never reaches the connection.
@@ -18,8 +19,8 @@ use thalweg_recovery::{PathId, SpaceId};
 use thalweg_units::Instant;
 
 use self::data::{
-    blocked_reason, chosen_alpn, closed, endpoint, key_type, key_updated, packet, parameters, side_label, started,
-    state_updated, unread,
+    blocked_reason, chosen_alpn, closed, configuration, endpoint, key_type, key_updated, packet, parameters,
+    side_label, started, state_updated, unread,
 };
 use self::json::{hex, put, string};
 use crate::Side;
@@ -82,7 +83,9 @@ impl<W: io::Write + Send> QlogWriter<W> {
         record.push_str(OWN_SCHEMA);
         record.push_str(r#""],"vantage_point":{"name":"thalweg","type":""#);
         record.push_str(side_label(connection.side));
-        record.push_str(r#""},"common_fields":{"group_id":""#);
+        record.push_str(r#""},"thalweg":"#);
+        configuration(&mut record, connection.transport);
+        record.push_str(r#","common_fields":{"group_id":""#);
         hex(&mut record, connection.original_destination_cid);
         record.push_str(r#"","ODCID":""#);
         hex(&mut record, connection.original_destination_cid);
@@ -271,15 +274,18 @@ pub fn space_label(space: SpaceId) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::OnceLock;
 
     use qlog::events::EventData;
     use qlog::events::quic as schema;
     use qlog::reader::{Event, QlogSeqReader};
-    use thalweg_recovery::Ecn;
+    use thalweg_recovery::{Ecn, Policies};
 
     use super::*;
+    use crate::config::TransportConfig;
     use crate::observe::{CloseTrigger, DropReason, FrameInfo, KeyTrigger, PacketInfo, ParameterValues};
 
+    static TRANSPORT: OnceLock<TransportConfig> = OnceLock::new();
     const ODCID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
     fn connection() -> ObservedConnection<'static> {
@@ -288,6 +294,7 @@ mod tests {
             original_destination_cid: &ODCID,
             remote: SocketAddr::from(([127, 0, 0, 1], 4433)),
             start: Instant::from_nanos(5_000_000_000),
+            transport: TRANSPORT.get_or_init(TransportConfig::default),
         }
     }
 
@@ -345,6 +352,20 @@ mod tests {
         assert_eq!(common.reference_time.wall_clock_time.as_deref(), Some("2026-11-20T19:00:00Z"));
         assert_eq!(header.trace.vantage_point.unwrap().ty, qlog::VantagePointType::Client);
         assert_eq!(file_name(&connection()), "8394c8f03e515708_client.sqlog");
+    }
+
+    #[test]
+    fn the_header_says_by_which_rules_we_send() {
+        let bytes = written(&[]);
+        let text = std::str::from_utf8(&bytes).unwrap().trim_start_matches(RECORD_SEPARATOR);
+        let header: serde_json::Value = serde_json::from_str(text).unwrap();
+        let own = &header["trace"]["thalweg"];
+        let policies: Policies = own["policies"].as_str().unwrap().parse().unwrap();
+        assert_eq!(policies, Policies::default());
+        assert_eq!(own["initial_window"], 12_000);
+        assert_eq!(own["initial_rtt"], 333.0);
+        assert_eq!(own["send_window"], 256 << 20);
+        assert!(own.get("max_rate").is_none(), "none is set");
     }
 
     #[test]

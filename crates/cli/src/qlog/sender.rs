@@ -4,8 +4,8 @@ use serde_json::Value;
 use thalweg_lab::record::Series;
 use thalweg_lab::report::Sender;
 
-use super::reader::{Event, FirstTrace, Header, Item};
 use super::summary::{integer, may_hold_an_ack};
+use thalweg_why::read::{Event, FirstTrace, Header, Item};
 
 /// Thresholds from here on mean that there is none yet: 2³² − 1 and 2⁶⁴ − 1 are how programs write that.
 const NO_THRESHOLD: u64 = u32::MAX as u64;
@@ -130,7 +130,7 @@ mod tests {
     fn sender(events: &[(f64, &str, Value)]) -> Result<Sender, &'static str> {
         let mut builder = Builder::default();
         for (time, name, data) in events {
-            builder.add(Item::Event(Event { time: *time, name: (*name).into(), data: data.clone() }));
+            builder.add(Item::Event(Event::new(*time, name, data.clone())));
         }
         builder.finish("a".to_owned())
     }

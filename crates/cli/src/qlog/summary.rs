@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::reader::{Event, FirstTrace, Item};
+use thalweg_why::read::{Event, FirstTrace, Item};
 
 /// What a trace comes down to. Times in milliseconds since the first event, sizes in bytes.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -534,7 +534,7 @@ mod tests {
     fn summary(events: &[(f64, &str, Value)]) -> Summary {
         let mut builder = Builder::new("test".into());
         for (time, name, data) in events {
-            builder.add(Item::Event(Event { time: *time, name: (*name).into(), data: data.clone() }));
+            builder.add(Item::Event(Event::new(*time, name, data.clone())));
         }
         builder.finish(10).unwrap()
     }

@@ -192,6 +192,7 @@ impl Connection {
                 original_destination_cid: context.original_dcid.as_slice(),
                 remote,
                 start: now,
+                transport: &config,
             })
         });
         let mut recovery = Recovery::new(

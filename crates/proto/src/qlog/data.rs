@@ -7,6 +7,7 @@ use thalweg_recovery::Ecn;
 use super::frames::{frame, transport_error};
 use super::json::{hex, put, string};
 use crate::Side;
+use crate::config::TransportConfig;
 use crate::observe::{
     CloseTrigger, ConnectionState, KeyTrigger, Limit, Owner, PacketInfo, PacketKind, ParameterValues,
 };
@@ -52,6 +53,28 @@ pub(super) fn blocked_reason(limit: Limit) -> &'static str {
         Limit::FlowControl => "connection_flow_control",
         Limit::Amplification => "amplification_protection",
     }
+}
+
+/// What this end was configured with, as far as it decides what is sent when.
+pub(super) fn configuration(out: &mut String, config: &TransportConfig) {
+    out.push_str(r#"{"policies":"#);
+    string(out, &config.policies.to_string());
+    let initial_rtt = config.initial_rtt.as_nanos();
+    put(
+        out,
+        format_args!(
+            r#","initial_window":{},"initial_rtt":{}.{:06},"send_window":{},"max_datagram":{}"#,
+            config.initial_window.bytes(config.initial_mtu),
+            initial_rtt / 1_000_000,
+            initial_rtt % 1_000_000,
+            config.streams.send_window,
+            config.max_mtu.max(config.initial_mtu),
+        ),
+    );
+    if let Some(rate) = config.max_rate {
+        put(out, format_args!(r#","max_rate":{}"#, rate.bps()));
+    }
+    out.push('}');
 }
 
 pub(super) fn started(

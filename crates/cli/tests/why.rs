@@ -1,0 +1,82 @@
+//! `thalweg why`: what it says of logs, and of what is none.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use std::fs;
+
+use common::{Place, run, text};
+
+/// 20 Mbps and 60 ms, 0.3 % of the packets lost, and a receive window of 120 kB.
+const SCENARIO: &str = r#"
+title = "a"
+question = "What limits this?"
+seeds = 1
+crypto = "null"
+time_limit = "60 s"
+[path.p]
+down = { rate = "20 Mbps", delay = "30 ms", queue = "1 BDP", loss = 0.003 }
+up = { rate = "20 Mbps", delay = "30 ms", queue = "1 BDP" }
+[[flow]]
+transfer = { download = "4 MB" }
+transport = { receive_window = "120 kB" }
+"#;
+
+/// The logs of the client and of the server.
+fn logs(place: &Place) -> [String; 2] {
+    fs::write(place.path("a.toml"), SCENARIO).unwrap();
+    let folder = place.arg("traces");
+    let done = run(&["lab", "trace", &place.arg("a.toml"), "--out", &folder]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    ["client", "server"].map(|end| {
+        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
+        files.into_iter().find(|file| file.ends_with(&format!("_{end}.sqlog"))).unwrap()
+    })
+}
+
+#[test]
+fn the_cause_is_what_costs_most_and_not_where_the_sender_waits() {
+    let place = Place::new();
+    let [client, server] = logs(&place);
+    let done = run(&["why", &server]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.starts_with("Slow because of the receive window: "), "{said}");
+    assert!(said.contains(" s; without this limit about "), "{said}");
+    for part in ["saved without it", "random loss", "where the sender waited\n  ", "path as read\n  "] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let done = run(&["why", "--json", &server]);
+    let json: serde_json::Value = serde_json::from_str(&text(&done.stdout)).unwrap();
+    assert_eq!((&json["cause"], &json["has_figures"]), (&"receive-window".into(), &true.into()));
+    assert!((json["path"]["rate_bps"].as_f64().unwrap() / 20e6 - 1.0).abs() < 0.1, "{json}");
+    // The receiver does not know; it says who does.
+    let done = run(&["why", &client, &server]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stdout).contains("Slow because of the receive window"));
+    assert!(text(&done.stderr).contains("log of the receiver"), "{}", text(&done.stderr));
+    assert!(text(&done.stderr).contains("which is the server"), "{}", text(&done.stderr));
+}
+
+#[test]
+fn what_is_no_log_is_said_and_nothing_is_printed() {
+    let place = Place::new();
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("empty.sqlog", b"", "no qlog event is in it"),
+        ("picture.png", b"\x89PNG\r\n\x1a\n", "a picture"),
+        ("packed.sqlog.gz", b"\x1f\x8b\x08\x00", "gunzip"),
+        ("zeros.sqlog", &[0; 4096], "not JSON"),
+    ];
+    for (name, content, expected) in cases {
+        fs::write(place.path(name), content).unwrap();
+        let done = run(&["why", &place.arg(name)]);
+        assert_eq!(done.status.code(), Some(2), "{name}");
+        assert!(done.stdout.is_empty(), "{name}");
+        let said = text(&done.stderr);
+        assert!(said.contains(expected) && said.contains(name), "{said}");
+    }
+    for wrong in [place.arg("nowhere.sqlog"), place.arg("")] {
+        let done = run(&["why", &wrong]);
+        assert_eq!(done.status.code(), Some(2), "{wrong}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Draws transfers whose causes are known, and judges answers by them.
+//!
+//! usage: cargo run --release -p thalweg-why --example truth -- label FROM TO > LABELS
+//!        cargo run --release -p thalweg-why --example truth -- judge LABELS tuning|held-out [MOST]
+#![allow(clippy::unwrap_used, missing_docs, dead_code)]
+
+#[path = "../tests/all/draw.rs"]
+mod draw;
+#[path = "../tests/all/logged.rs"]
+mod logged;
+#[path = "../tests/all/tally.rs"]
+mod tally;
+#[path = "../tests/all/truth.rs"]
+mod truth;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use draw::draw;
+use tally::Tally;
+use truth::Truth;
+
+/// What `work` gives for each number, on two threads, in order.
+fn each<T: Send>(numbers: &[u64], work: impl Fn(u64) -> Option<T> + Sync) -> Vec<T> {
+    let (next, done) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    if let Some(result) = work(*number) {
+                        done.lock().unwrap().push((*number, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Judges the answers to the logs of runs, and prints those that are wrong.
+fn judge(truths: &[Truth], is_verbose: bool) {
+    let numbers: Vec<u64> = truths.iter().map(|truth| truth.number).collect();
+    let answers = each(&numbers, |number| Some((number, logged::answer(&draw(number)))));
+    let mut tally = Tally::default();
+    for ((number, answer), truth) in answers.iter().zip(truths) {
+        let is_right = tally.add(truth, answer.as_ref().ok());
+        if is_right && !is_verbose {
+            continue;
+        }
+        let world = draw(*number);
+        let word = if is_right { "right" } else { "WRONG" };
+        println!("{word} {number}: {:?} took {:?} {:?}", truth.primary(), truth.completion, truth.savings);
+        println!("   {:?} {:?} {:?} {:?}", world.path, world.load, world.credit, world.sender.max_rate);
+        match answer {
+            Ok(answer) => {
+                let list: Vec<_> =
+                    answer.savings.iter().map(|saving| (saving.cause, saving.share, saving.from, saving.to)).collect();
+                println!("   told {:?} {:?} {:?}", answer.completion, answer.again, list);
+                println!("   {:?} {:?} {:?}", answer.world.path, answer.world.load, answer.world.credit);
+            }
+            Err(error) => println!("   told {error}"),
+        }
+    }
+    tally.print();
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["label", from, to] => {
+            let numbers: Vec<u64> = (from.parse().unwrap()..to.parse().unwrap()).collect();
+            for truth in each(&numbers, |number| Truth::of(number, &draw(number))) {
+                println!("{}", truth.line());
+            }
+        }
+        ["judge", labels, half, ref most @ ..] => {
+            let text = std::fs::read_to_string(labels).unwrap();
+            let truths: Vec<Truth> = text.lines().filter_map(Truth::parse).collect();
+            let small = |truth: &&Truth| !args.contains(&"-s".to_owned()) || draw(truth.number).load.bytes < 3_000_000;
+            let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning") && small(truth);
+            let most = most.first().map_or(usize::MAX, |most| most.parse().unwrap());
+            let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();
+            judge(&truths, args.contains(&"-v".to_owned()));
+        }
+        _ => eprintln!("usage: truth label FROM TO, or truth judge LABELS tuning|held-out [MOST]"),
+    }
+}

@@ -1,0 +1,274 @@
+//! The answer: what made a transfer slow, by what taking it away would save.
+
+use std::io::BufRead;
+
+use thalweg_units::{Duration, DurationExt};
+
+use crate::Cause;
+use crate::fit::{Reading, fit};
+use crate::gather::Facts;
+use crate::read::{Item, Reader};
+use crate::world::World;
+
+/// How near the run in virtual time has to come to the log.
+const NEAR: f64 = 0.10;
+/// Nearer than this nothing else is tried: a ratio.
+const ENOUGH: f64 = 1.08;
+/// Below this share of the time there is nothing to gain.
+pub(crate) const NOTHING: f64 = 0.05;
+/// What the runs differ by beyond what was varied, as a share of the time.
+const MARGIN: f64 = 0.08;
+
+/// A log that is being read.
+#[derive(Debug, Default)]
+pub struct Log {
+    reader: Reader,
+    facts: Facts,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WhyError {
+    /// The file could not be read, or is no log.
+    #[error("{0}")]
+    Read(#[from] std::io::Error),
+    /// The log does not tell enough.
+    #[error("{0}")]
+    Untold(String),
+    /// The path that was read cannot be run.
+    #[error("the path that it shows cannot be run: {0}")]
+    Path(#[from] thalweg_sim::PlanError),
+}
+
+/// What a cause costs.
+#[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Saving {
+    /// The cause.
+    pub cause: Cause,
+    /// The share of the time that taking it away saves; below zero if that makes it slower.
+    pub share: f64,
+    /// The least that this may be.
+    pub from: f64,
+    /// The most that this may be.
+    pub to: f64,
+}
+
+/// Why a transfer was slow.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// How long it took, as the log says.
+    pub completion: Duration,
+    /// How long the run in virtual time took; none if it did not end.
+    pub again: Option<Duration>,
+    /// What each cause costs, largest first; those of which the log has a trace.
+    pub savings: Vec<Saving>,
+    /// The path that was read, and what was sent over it.
+    pub world: World,
+    pub(crate) reading: Reading,
+    pub(crate) facts: Facts,
+}
+
+impl Log {
+    /// Takes the next bytes of the log.
+    ///
+    /// # Errors
+    /// When it is no log.
+    pub fn feed(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let facts = &mut self.facts;
+        self.reader.feed(bytes, &mut |item| facts.add(item))
+    }
+
+    /// Reads a whole log.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no log.
+    pub fn read(input: impl BufRead) -> std::io::Result<Log> {
+        let mut log = Log::default();
+        let facts = &mut log.facts;
+        crate::read::read(input, &mut |item: Item| facts.add(item))?;
+        Ok(log)
+    }
+
+    /// The answer. It runs what was read some ten times in virtual time.
+    ///
+    /// # Errors
+    /// When the log does not tell enough.
+    pub fn answer(mut self) -> Result<Answer, WhyError> {
+        let facts = &mut self.facts;
+        self.reader.finish(&mut |item| facts.add(item))?;
+        facts.finish();
+        if facts.condition.events == 0 {
+            return Err(WhyError::Untold("no qlog event is in it".to_owned()));
+        }
+        let (sent, received) = (facts.waits.bytes(), facts.received.bytes());
+        if received > sent {
+            let end = if facts.header.vantage_point.as_deref() == Some("client") { "server" } else { "client" };
+            return Err(WhyError::Untold(format!(
+                "it is the log of the receiver, which does not know what the sender waited for; log the sender too, which \
+                 is the {end}"
+            )));
+        }
+        let reading = fit(facts).map_err(|reason| WhyError::Untold(reason.to_owned()))?;
+        let worlds = readings(&reading)?;
+        let (world, again) = worlds.first().cloned().unwrap_or((reading.world.clone(), None));
+        let mut answer =
+            Answer { completion: reading.completion, again, savings: Vec::new(), world, reading, facts: self.facts };
+        answer.judge(&worlds)?;
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    /// What each cause costs: the mean over what the log may mean.
+    fn judge(&mut self, worlds: &[(World, Option<Duration>)]) -> Result<(), WhyError> {
+        let unknown = self.reading.unknown_rate;
+        // The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
+        let is_extreme = |world: &World| {
+            let rate = world.path.rate;
+            unknown.is_some_and(|(low, high)| rate == high || (world.has(Cause::RateLimit) && rate == low))
+        };
+        let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
+        for (world, again) in worlds.iter().filter(|(world, _)| worlds.len() == 1 || !is_extreme(world)) {
+            if let Some(again) = again {
+                all.push(world.savings(*again)?);
+            }
+        }
+        let of = |cause: Cause| {
+            let shares: Vec<f64> =
+                all.iter().flatten().filter(|(other, _)| *other == cause).map(|(_, share)| *share).collect();
+            let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            let from = shares.iter().copied().fold(share, f64::min) - MARGIN;
+            let to = (shares.iter().copied().fold(share, f64::max) + MARGIN).min(1.0);
+            (!shares.is_empty()).then_some(Saving { cause, share, from, to })
+        };
+        self.savings = Cause::ALL.into_iter().filter_map(of).collect();
+        self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
+        let mut others = self.variations();
+        others.extend(worlds.iter().filter(|(world, _)| is_extreme(world)).map(|(world, _)| world.clone()));
+        let (mut from, mut to) = (first.from + MARGIN, first.to - MARGIN);
+        for world in others {
+            if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {
+                let share = 1.0 - without.nanos() as f64 / with.nanos().max(1) as f64;
+                (from, to) = (from.min(share), to.max(share));
+            }
+        }
+        (self.savings[0].from, self.savings[0].to) = (from - MARGIN, (to + MARGIN).min(1.0));
+        Ok(())
+    }
+
+    /// What would cost most once the primary cause is gone, if that is worth naming.
+    ///
+    /// # Errors
+    /// When the path cannot be run.
+    pub fn next(&self) -> Result<Option<Cause>, WhyError> {
+        let Some(first) = self.primary() else { return Ok(None) };
+        let without = self.world.without(first);
+        let Some(rest) = without.run(None)? else { return Ok(None) };
+        let next = without.savings(rest)?.first().copied();
+        Ok(next.filter(|(_, share)| *share >= NOTHING).map(|(cause, _)| cause))
+    }
+
+    /// The same with other chance, and with a rate that is read a little wrongly.
+    fn variations(&self) -> Vec<World> {
+        let rate = self.world.path.rate;
+        let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
+        if self.reading.unknown_rate.is_none() {
+            worlds.extend(
+                [rate.mul_ratio(19, 20), rate.mul_ratio(21, 20)].map(|rate| self.reading.with_rate(&self.world, rate)),
+            );
+        }
+        worlds
+    }
+
+    /// Whether the run in virtual time came out as the log says: without that there are no figures.
+    pub fn is_reproduced(&self) -> bool {
+        let log = self.completion.nanos() as f64;
+        self.again.is_some_and(|again| (again.nanos() as f64 / log.max(1.0) - 1.0).abs() <= NEAR)
+    }
+
+    /// The cause that costs most; none if there is nothing to gain.
+    pub fn primary(&self) -> Option<Cause> {
+        self.savings.first().filter(|saving| saving.share >= NOTHING).map(|saving| saving.cause)
+    }
+
+    /// Of the rate that the path showed, the share that the transfer had.
+    pub fn use_of_path(&self) -> f64 {
+        (self.world.floor().as_secs_f64() / self.completion.as_secs_f64().max(1e-9)).min(1.0)
+    }
+}
+
+/// How far a run is from the log: a ratio of one or more.
+fn far(reading: &Reading, again: Option<Duration>) -> f64 {
+    let log = reading.completion.nanos().max(1) as f64;
+    let ratio = again.map_or(1e9, |again| again.nanos().max(1) as f64 / log);
+    if ratio < 1.0 { 1.0 / ratio } else { ratio }
+}
+
+/// What the log may mean and comes out like it, the likeliest first; otherwise what comes nearest.
+fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyError> {
+    let mut worlds = vec![reading.world.clone()];
+    if let Some((low, high)) = reading.unknown_rate {
+        let middle = reading.world.path.rate;
+        worlds.extend(
+            [low.mul_ratio(2, 1), low]
+                .into_iter()
+                .filter(|rate| *rate < middle)
+                .map(|rate| reading.with_rate(&reading.world, rate)),
+        );
+        worlds.push(reading.with_rate(&reading.world, high));
+    }
+    let mut ran = Vec::new();
+    for world in worlds {
+        let again = world.run(None)?;
+        ran.push((world, again));
+    }
+    // Losses that a queue explains are not by chance.
+    let mut explained = Vec::new();
+    for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
+        let plain = world.without(Cause::ChanceLoss);
+        let (again, lost) = plain.run_counting()?;
+        if far(reading, again) <= ENOUGH && lost * 5 >= reading.declared_lost * 3 {
+            explained.push((plain, again));
+        }
+    }
+    if !explained.is_empty() {
+        return Ok(explained);
+    }
+    let near = |(_, again): &(World, Option<Duration>)| far(reading, *again) <= ENOUGH;
+    if ran.iter().any(near) {
+        ran.retain(near);
+        return Ok(ran);
+    }
+    let order =
+        |a: &(World, Option<Duration>), b: &(World, Option<Duration>)| far(reading, a.1).total_cmp(&far(reading, b.1));
+    ran.sort_by(order);
+    let bases: Vec<World> = ran.iter().take(2).map(|(world, _)| world.clone()).collect();
+    let mut best = ran.remove(0);
+    for world in bases.iter().flat_map(|base| others(reading, base)) {
+        let again = world.run(None)?;
+        if far(reading, again) < far(reading, best.1) - 0.04 {
+            best = (world, again);
+        }
+    }
+    Ok(vec![best])
+}
+
+/// Other meanings of losses and silences.
+fn others(reading: &Reading, world: &World) -> Vec<World> {
+    let mut others = Vec::new();
+    if world.has(Cause::ChanceLoss) {
+        others.push(world.without(Cause::ChanceLoss));
+        // Not these packets, but as many.
+        let mut other = world.without(Cause::ChanceLoss);
+        other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
+        others.push(other);
+    }
+    if world.has(Cause::Interruption) {
+        others.push(world.without(Cause::Interruption));
+    }
+    others
+}

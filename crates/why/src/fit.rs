@@ -1,0 +1,347 @@
+//! Reads a path, and what was sent over it, off the facts of a log.
+
+use thalweg_recovery::Policies;
+use thalweg_units::{Duration, Rate, math};
+
+use crate::gather::{Early, Facts, Limit, Lost, Silence};
+use crate::world::{Credit, HEADERS, Load, Path, Sender, Span, World};
+
+/// A path as read off a log, and what was sent over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(crate) world: World,
+    /// How long the data took, from the first packet to the last acknowledgment of new data.
+    pub(crate) completion: Duration,
+    /// Whether all data that were sent were acknowledged.
+    pub(crate) is_whole: bool,
+    /// The shortest round trip that was measured, a packet's time on the bottleneck included.
+    pub(crate) shortest: Duration,
+    /// Packets that were lost.
+    pub(crate) declared_lost: u64,
+    /// Packets with data.
+    pub(crate) packets: u64,
+    /// Whether the sender's rules are known.
+    pub(crate) knows_rules: bool,
+    /// Losses that a full queue explains, and those by chance.
+    pub(crate) losses: (u64, u64),
+    /// The rates between which the bottleneck's is, if it never showed; on the wire.
+    pub(crate) unknown_rate: Option<(Rate, Rate)>,
+    /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
+    /// were lost.
+    pub(crate) stops: Vec<(f64, f64, bool)>,
+}
+
+fn millis(milliseconds: f64) -> Duration {
+    Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e7))
+}
+
+/// Reads the path; why it cannot be read.
+pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
+    let start = facts.course.first.ok_or("no event is in it")?;
+    let (first, _) = facts.waits.span.ok_or("no data of a stream was sent in it")?;
+    facts.flight.last_payload.ok_or("no data of a stream was acknowledged in it")?;
+    let round_trip = facts.round_trips().quantile(0.0).ok_or("no round trip can be measured in it")?;
+    let is_up = facts.header.vantage_point.as_deref() == Some("client");
+    let end = end(facts, round_trip);
+    let bytes = facts.waits.bytes().max(1);
+    let (sender, knows_rules) = sender(facts);
+    let (rate, bounds) = rate(facts, (first, end));
+    let shortest = millis(round_trip);
+    let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
+    let low = bounds.map_or(rate, |(low, _)| low);
+    let levels = Levels::of(facts, round_trip, rate, 1500.0 / low.max(1e-9));
+    let mut path = Path {
+        rate: Rate::from_bps((rate * 8000.0) as u64),
+        back: Rate::from_bps((rate * 8000.0) as u64),
+        round_trip: millis(round_trip),
+        queue: levels.queue as u64,
+        loss: 0.0,
+        lost: levels.chance.clone(),
+        reorder: reorder(facts),
+        outages: Vec::new(),
+        suspensions: Vec::new(),
+    };
+    let zero = if is_up { start } else { start - round_trip / 2.0 };
+    interruptions(facts, zero, 1500.0 / low.max(1e-9), &mut path);
+    let credit = credit(facts);
+    let load = load(facts, bytes, is_up);
+    // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
+    let ahead = if is_up && load.pieces == 1 { round_trip / 2.0 } else { 0.0 };
+    let completion = millis(end - start - ahead);
+    let world = World { path, credit, sender, load, seed: 1 };
+    let rate_of = |rate: f64| Rate::from_bps((rate * 8000.0) as u64);
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+    let stop = |lost: bool| move |span: &Span| (milliseconds(span.0), milliseconds(span.1), lost);
+    let mut stops: Vec<_> = world.path.outages.iter().map(stop(true)).collect();
+    stops.extend(world.path.suspensions.iter().map(stop(false)));
+    stops.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(Reading {
+        completion,
+        is_whole: facts.flight.payload_acked >= facts.waits.bytes(),
+        shortest,
+        declared_lost: facts.flight.losses.lost.len() as u64,
+        packets: facts.flight.packets,
+        knows_rules,
+        losses: (levels.full, levels.chance.len() as u64),
+        unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
+        stops,
+        world,
+    })
+}
+
+/// A packet takes its time on the bottleneck, which the path adds again.
+fn without_packet(round_trip: f64, size: f64, rate: f64) -> f64 {
+    (round_trip - size / rate.max(1e-9)).max(round_trip / 4.0)
+}
+
+impl Reading {
+    /// The same path with another rate.
+    pub(crate) fn with_rate(&self, world: &World, rate: Rate) -> World {
+        let mut world = world.clone();
+        let queue = world.path.queue as f64 * rate.bps() as f64 / world.path.rate.bps().max(1) as f64;
+        (world.path.queue, world.path.rate) = (queue as u64, rate);
+        world.path.back = world.path.back.max(rate);
+        let (shortest, size) = (self.shortest.as_secs_f64() * 1000.0, f64::from(world.sender.max_datagram));
+        world.path.round_trip = millis(without_packet(shortest, size, rate.bps() as f64 / 8000.0));
+        world
+    }
+}
+
+/// When the last data had arrived and that could be known, milliseconds. A peer that has everything may close without
+/// another acknowledgment.
+fn end(facts: &Facts, round_trip: f64) -> f64 {
+    let acked = facts.flight.last_payload.unwrap_or(0.0);
+    if facts.flight.payload_acked >= facts.waits.bytes() {
+        return acked;
+    }
+    let due = acked.max(facts.waits.last_piece + facts.flight.last_round_trip.unwrap_or(round_trip));
+    // Whoever closes, or has answered what was sent, has everything.
+    let is_over = facts.course.is_closed || facts.header.vantage_point.as_deref() == Some("client");
+    if is_over { due.min(facts.course.last.max(acked)) } else { due }
+}
+
+/// The rules of a sender that does not tell them.
+const ASSUMED: &str = "controller=cubic, start=standard, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, \
+                       mark=reduce, undo=off";
+
+fn sender(facts: &Facts) -> (Sender, bool) {
+    let mut sender = Sender::default();
+    let own = facts.header.own.as_ref();
+    let number = |key: &str| own.and_then(|own| own.get(key)).and_then(serde_json::Value::as_f64);
+    let policies = own.and_then(|own| own.get("policies")).and_then(serde_json::Value::as_str);
+    let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
+    let is_known = read.is_some();
+    sender.policies = read.unwrap_or_else(|| ASSUMED.parse().unwrap_or_default());
+    if let Some(window) = number("initial_window") {
+        sender.initial_window = window as u64;
+    }
+    if let Some(initial_rtt) = number("initial_rtt") {
+        sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));
+    }
+    sender.max_rate = number("max_rate").map(|rate| Rate::from_bps(rate as u64));
+    let largest = facts.largest_packet.clamp(1200, 65_000);
+    sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
+    (sender, is_known)
+}
+
+/// The bottleneck's rate, bytes per millisecond on the wire, and where it is if it never showed.
+fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>) {
+    let rates = &facts.flight.rates;
+    let mean = facts.flight.bytes as f64 / (end - first).max(1.0);
+    let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
+    let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);
+    let top = rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0)).unwrap_or(mean).max(mean);
+    // Where a queue stood, what came through is what the bottleneck serves.
+    let queued = rates.queued.quantile(0.6).filter(|rate| {
+        let around: f64 = rates
+            .queued
+            .iter()
+            .filter(|(value, _)| (0.85..1.15).contains(&(value / rate)))
+            .map(|(_, weight)| weight)
+            .sum();
+        around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
+    });
+    match queued {
+        Some(rate) if rate > 0.75 * top => (rate.max(mean) * on_wire, None),
+        _ => {
+            // It is anything above; the middle of what paths have.
+            let most = UNKNOWN_MOST.max(top);
+            // What is set by hand is set for paths like the one.
+            let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
+            let is_capped = facts.header.own.as_ref().is_some_and(|own| own.get("max_rate").is_some());
+            let middle = match (waits, is_capped) {
+                (_, true) => (1.7 * top).min(most),
+                (true, false) => (2.5 * top).min(most),
+                _ => math::sqrt(top * most),
+            };
+            (middle * on_wire, Some((top * on_wire, most * on_wire)))
+        }
+    }
+}
+
+/// The fastest that a path may be whose rate has never shown, bytes per millisecond.
+const UNKNOWN_MOST: f64 = 125_000.0;
+
+/// How full the queue was when packets were lost.
+struct Levels {
+    /// Bytes of the queue.
+    queue: f64,
+    /// Packets that found it full.
+    full: u64,
+    /// The others, by their place.
+    chance: Vec<u64>,
+}
+
+impl Levels {
+    fn of(facts: &Facts, round_trip: f64, rate: f64, packet: f64) -> Levels {
+        let waits = |lost: &Lost| (lost.round_trip - round_trip).max(0.0);
+        let bdp = rate * round_trip;
+        let losses: Vec<&Lost> = facts.flight.losses.lost.values().collect();
+        let outside: Vec<&Lost> = losses.iter().copied().filter(|lost| !in_silence(facts, lost, packet)).collect();
+        let highest = facts.round_trips().quantile(0.995).map_or(0.0, |high| high - round_trip);
+        let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
+        at_loss.sort_by(f64::total_cmp);
+        // What a packet waited at most, of those that were beside a lost one.
+        let top = at_loss.last().copied().unwrap_or(0.0).min(highest.max(1.0));
+        if top < (4.0 * packet).max(round_trip * 0.1) {
+            let queue = (highest * rate * 1.2).max(2.0 * bdp).max(15_000.0);
+            return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
+        }
+        let is_high = |lost: &&Lost| waits(lost) >= top * 0.7;
+        let (high, low): (Vec<&Lost>, Vec<&Lost>) = outside.iter().copied().partition(|lost| is_high(lost));
+        // By chance, as many are lost beside a full queue as elsewhere, for each packet.
+        let (mut above, mut below) = (0.0, 0.0);
+        for (value, weight) in facts.round_trips().iter() {
+            if value - round_trip >= top * 0.7 { above += weight } else { below += weight }
+        }
+        let expected = low.len() as f64 * above / below.max(1.0);
+        // How likely it is that all losses happen to fall beside a full queue.
+        let share = above / (above + below).max(1.0);
+        let is_likely = low.is_empty() && math::pow(share, high.len() as f64) > 0.15;
+        let is_full = if low.is_empty() { !is_likely } else { high.len() as f64 > 2.0 * expected + 2.0 };
+        if !is_full {
+            let queue = (highest * rate * 1.2).max(2.0 * bdp).max(15_000.0);
+            return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
+        }
+        let mut chance: Vec<u64> = low.iter().map(|lost| lost.index).collect();
+        let kept = expected.round() as usize;
+        let step = (high.len() / kept.max(1)).max(1);
+        chance.extend(high.iter().step_by(step).take(kept).map(|lost| lost.index));
+        chance.sort_unstable();
+        let full = outside.len().saturating_sub(chance.len()) as u64;
+        Levels { queue: (top * rate).max(4500.0), full, chance }
+    }
+}
+
+fn in_silence(facts: &Facts, lost: &Lost, packet: f64) -> bool {
+    if facts.silences.early.iter().any(|early| is_long_early(facts, early, packet) && is_in(early, lost)) {
+        return true;
+    }
+    facts
+        .silences
+        .list
+        .iter()
+        .filter(|silence| is_outage(silence))
+        .any(|silence| (silence.from - silence.round_trip..=silence.to).contains(&lost.sent))
+}
+
+/// Whether a gap before the first measured round trip is longer than a round trip explains.
+fn is_long_early(facts: &Facts, early: &Early, packet: f64) -> bool {
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    let due = early.last.max(early.asked.first().copied().unwrap_or(early.last) + shortest);
+    early.next - due > (shortest / 2.0).max(50.0) + 4.0 * packet
+}
+
+fn is_in(early: &Early, lost: &Lost) -> bool {
+    early.asked.first().is_some_and(|first| (first - 1.0..early.next).contains(&lost.sent))
+}
+
+fn is_outage(silence: &Silence) -> bool {
+    let is_lost_meanwhile = silence.last_lost.is_some();
+    silence.lost >= 2 && (is_lost_meanwhile || silence.lost > silence.acked / 4)
+}
+
+fn is_suspension(silence: &Silence) -> bool {
+    !is_outage(silence) && silence.lost <= 1 + silence.acked / 10 && silence.held >= 1
+}
+
+/// How long a silence has to be, beyond what packets that came late explain, milliseconds.
+fn is_long(facts: &Facts, silence: &Silence, packet: f64) -> bool {
+    let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
+    late.sort_by(f64::total_cmp);
+    let usual = late.get(late.len() * 19 / 20).copied().unwrap_or(0.0);
+    let is_reordered = late.len() as f64 > 0.002 * facts.flight.packets as f64;
+    silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + if is_reordered { usual } else { 0.0 }
+}
+
+/// Reads outages and suspensions; `zero` is the client's first packet.
+/// `packet` is the time of a packet on the bottleneck, in milliseconds.
+fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
+    let half = path.round_trip.as_secs_f64() * 500.0;
+    let span = |from: f64, to: f64| -> Span {
+        let from = (from - zero).max(0.0);
+        (millis(from), millis((to - zero).max(from + 1.0)))
+    };
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
+        let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
+        let is_lossy = facts.flight.losses.lost.values().any(|lost| is_in(early, lost));
+        if is_lossy {
+            // What was answered at last, and what was sent before it.
+            let answered = early.asked.iter().rposition(|sent| *sent <= next - shortest * 0.9).unwrap_or(0);
+            let before = early.asked[..answered].last().copied().unwrap_or(first);
+            let end = (early.asked.get(answered).copied().unwrap_or(next - half) + before) / 2.0;
+            path.outages.push(span(first - 1.0, end.max(first)));
+        } else {
+            path.suspensions.push(span(early.last.max(first + shortest) - half.min(1.0), next));
+        }
+    }
+    for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
+        if is_outage(silence) {
+            let last = silence.last_lost.unwrap_or(silence.from);
+            let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
+            path.outages.push(span(silence.from - half, (last + first) / 2.0));
+        } else if is_suspension(silence) {
+            path.suspensions.push(span(silence.from, silence.to));
+        }
+    }
+}
+
+fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
+    let losses = &facts.flight.losses;
+    let mut late: Vec<f64> = losses.late.iter().map(|late| late.by).collect();
+    if late.len() < 2 {
+        return None;
+    }
+    late.sort_by(f64::total_cmp);
+    let by = late[late.len() / 2].max(0.1);
+    // Of those that were seen to be missing at first, those that were not lost.
+    let (holes, seen) = (losses.holes as f64, losses.seen.max(1) as f64);
+    let lost = losses.lost.len() as f64 / facts.flight.packets.max(1) as f64;
+    let share = (holes / seen - lost).max(late.len() as f64 / facts.flight.packets.max(1) as f64);
+    Some((share.clamp(0.0, 1.0), millis(by)))
+}
+
+fn credit(facts: &Facts) -> Option<[Credit; 2]> {
+    let seen = &facts.waits.credit;
+    let initial = seen.initial?;
+    // What was seen beyond the acknowledgments is a little more than the window; a window that grows doubles.
+    let grown = |at: usize| if seen.most[at] > 2 * initial[at] { seen.most[at] } else { initial[at] };
+    let of = |at: usize| Credit { initial: initial[at], most: grown(at) };
+    Some([of(0), of(1)])
+}
+
+/// A pause counts if the sender had nothing for longer than the request takes to come.
+fn load(facts: &Facts, bytes: u64, is_up: bool) -> Load {
+    let mut whole = Load { bytes, is_up, pieces: 1, pause: Duration::ZERO };
+    let pauses = &facts.waits.pauses;
+    if pauses.is_empty() {
+        return whole;
+    }
+    let mut lengths: Vec<f64> =
+        pauses.iter().map(|pause| (pause.to - pause.from - pause.round_trip).max(0.0)).collect();
+    lengths.sort_by(f64::total_cmp);
+    whole.pieces = lengths.len() as u64 + 1;
+    whole.pause = millis(lengths[(lengths.len() - 1) / 2]);
+    whole
+}

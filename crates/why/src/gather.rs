@@ -1,0 +1,248 @@
+//! Gathers from a log what tells why its sender was slow, event by event, in bounded memory.
+
+mod flight;
+mod frames;
+mod number;
+mod silence;
+mod waits;
+
+use serde_json::Value;
+
+use self::flight::Flight;
+pub(crate) use self::flight::Lost;
+use self::frames::{Frames, Received};
+use self::number::integer;
+use self::silence::Silences;
+pub(crate) use self::silence::{Early, Silence};
+pub(crate) use self::waits::Limit;
+use self::waits::Waits;
+use crate::bins::Bins;
+use crate::read::{Event, FirstTrace, Header, Item};
+
+/// Times further back than this are out of order, milliseconds.
+const BACK: f64 = 1.0;
+/// Times further from the last one than this are wrong, unless so many in a row are; milliseconds.
+const LEAP: f64 = 3_600_000.0;
+const LEAPS: u64 = 5;
+/// No log is longer, milliseconds.
+const LONGEST: f64 = 1e10;
+
+/// Records that could not be read, between two times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Damage {
+    pub(crate) records: u64,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+/// How well the file could be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Condition {
+    pub(crate) events: u64,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) out_of_order: u64,
+    pub(crate) furthest_back: f64,
+    pub(crate) other_connections: u64,
+    pub(crate) is_truncated: bool,
+    /// Records whose time is far from those around them.
+    pub(crate) leaps: u64,
+    leaps_in_a_row: u64,
+    connection: Option<String>,
+}
+
+/// Steps of the connection, milliseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    pub(crate) first: Option<f64>,
+    pub(crate) last: f64,
+    pub(crate) handshake: Option<f64>,
+    pub(crate) is_closed: bool,
+    pub(crate) migrations: u64,
+    pub(crate) start_exit: Option<f64>,
+    pub(crate) congestion_events: u64,
+}
+
+/// What a log says.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) header: Header,
+    pub(crate) condition: Condition,
+    pub(crate) course: Course,
+    pub(crate) flight: Flight,
+    pub(crate) silences: Silences,
+    pub(crate) waits: Waits,
+    pub(crate) received: Received,
+    pub(crate) largest_packet: u64,
+    trace: FirstTrace,
+    pending_damage: u64,
+}
+
+impl Facts {
+    /// One more item of the log.
+    pub(crate) fn add(&mut self, item: Item) {
+        match item {
+            Item::Damaged => self.pending_damage += 1,
+            Item::Truncated => self.condition.is_truncated = true,
+            item => {
+                if let Some(event) = self.trace.event(item) {
+                    self.event(event);
+                }
+            }
+        }
+    }
+
+    /// There is nothing more.
+    pub(crate) fn finish(&mut self) {
+        self.damage(self.course.last);
+        self.header = self.trace.header.clone();
+        if self.trace.traces > 1 {
+            self.condition.other_connections += self.trace.traces - 1;
+        }
+        self.flight.finish();
+    }
+
+    fn damage(&mut self, until: f64) {
+        if self.pending_damage > 0 {
+            let damage = Damage { records: self.pending_damage, from: self.course.last, to: until };
+            let list = &mut self.condition.damage;
+            let is_long = list.len() >= 16;
+            match list.last_mut() {
+                // What lies close together, and what is beyond counting, is one.
+                Some(last) if damage.from - last.to < 100.0 || is_long => {
+                    last.records += damage.records;
+                    last.to = damage.to;
+                }
+                _ => list.push(damage),
+            }
+            self.pending_damage = 0;
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Some(connection) = &event.connection {
+            let first = self.condition.connection.get_or_insert_with(|| connection.clone());
+            if first != connection {
+                self.condition.other_connections = self.condition.other_connections.max(1);
+                return;
+            }
+        }
+        if self.leaps(event.time) {
+            return;
+        }
+        self.condition.events += 1;
+        self.damage(event.time);
+        self.course.first.get_or_insert(event.time);
+        let back = self.course.last - event.time;
+        if back > 0.0 && self.condition.events > 1 {
+            // A little is how several threads write; more is told.
+            self.condition.out_of_order += u64::from(back > BACK);
+            self.condition.furthest_back = self.condition.furthest_back.max(back);
+        }
+        self.course.last = self.course.last.max(event.time);
+        let now = self.course.last;
+        self.dispatch(now, &event.name, &event.data);
+    }
+
+    /// Whether a time is so far from the last one that the record is wrong rather than late.
+    fn leaps(&mut self, time: f64) -> bool {
+        let is_far = self.condition.events > 0 && (time - self.course.last).abs() > LEAP;
+        let is_wrong = !(0.0..LONGEST).contains(&time.abs()) || is_far;
+        if !is_wrong || (is_far && self.condition.leaps_in_a_row >= LEAPS && time.abs() < LONGEST) {
+            self.condition.leaps_in_a_row = 0;
+            return false;
+        }
+        self.condition.leaps_in_a_row += 1;
+        self.condition.leaps += 1;
+        true
+    }
+
+    fn dispatch(&mut self, now: f64, name: &str, data: &Value) {
+        let label = |key: &str| data.get(key).and_then(Value::as_str);
+        match name {
+            "packet_sent" => self.sent(now, data),
+            "packet_received" => self.arrived(now, data),
+            "packet_lost" => {
+                let is_probe = data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true);
+                if let (false, Some(number)) = (is_probe, number_of_data(data)) {
+                    self.flight.lost(now, number);
+                    self.silences.lost(number, &self.flight);
+                }
+            }
+            "spurious_loss" | "spurious_loss_detected" => {
+                if let Some(number) = number_of_data(data) {
+                    self.flight.spurious(now, number);
+                }
+            }
+            "connection_state_updated" => {
+                let done = ["handshake_complete", "handshake_completed", "handshake_confirmed"];
+                if label("new").is_some_and(|new| done.contains(&new)) {
+                    self.course.handshake.get_or_insert(now);
+                }
+            }
+            "connection_data_blocked_updated" => {
+                let is_blocked = label("new") == Some("blocked");
+                self.waits.limited(now, if is_blocked { label("reason") } else { None });
+            }
+            "start_exited" => {
+                self.course.start_exit.get_or_insert(now);
+            }
+            "congestion_event" => self.course.congestion_events += 1,
+            "migration_state_updated" => {
+                self.course.migrations += u64::from(label("new") == Some("migration_complete"))
+            }
+            "parameters_set" | "parameters_restored" => self.waits.credit.parameters(data),
+            "connection_closed" => self.course.is_closed = true,
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, now: f64, data: &Value) {
+        let size = size_of(data);
+        self.largest_packet = self.largest_packet.max(size);
+        let frames = Frames::of(data);
+        self.flight.index += 1;
+        if frames.is_ack_eliciting {
+            self.silences.sent(now);
+        }
+        let Some(number) = number_of_data(data) else { return };
+        let fresh = self.waits.sent(now, &frames, self.flight.last_net);
+        if frames.is_ack_eliciting {
+            self.flight.sent(now, number, size, fresh);
+        }
+    }
+
+    fn arrived(&mut self, now: f64, data: &Value) {
+        if self.silences.arrived(now, &self.flight) {
+            self.flight.silent(now);
+        }
+        let frames = Frames::of(data);
+        self.received.add(now, &frames);
+        if number_of_data(data).is_some()
+            && let Some(ack) = &frames.ack
+        {
+            let silences = &mut self.silences;
+            self.flight.acked(now, ack, &mut |number, sent| silences.acked(number, sent));
+        }
+        self.waits.credit.frames(&frames, self.flight.payload_acked);
+    }
+
+    /// Round-trip times of packets, milliseconds.
+    pub(crate) fn round_trips(&self) -> &Bins {
+        &self.flight.round_trips
+    }
+}
+
+/// The number of a packet with application data.
+fn number_of_data(data: &Value) -> Option<u64> {
+    let header = data.get("header");
+    let kind = header.and_then(|header| header.get("packet_type")).or_else(|| data.get("packet_type"));
+    let is_data = kind.and_then(Value::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("1rtt") || kind == "0RTT");
+    let number = header.and_then(|header| header.get("packet_number")).or_else(|| data.get("packet_number"));
+    if is_data { number.and_then(integer) } else { None }
+}
+
+fn size_of(data: &Value) -> u64 {
+    let raw = data.get("raw").and_then(|raw| raw.get("length"));
+    let header = data.get("header").and_then(|header| header.get("packet_size"));
+    raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0)
+}

@@ -1,0 +1,319 @@
+//! Packets on their way: when each was acknowledged or lost, how long it took, and how fast they were delivered.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::frames::Ack;
+use crate::bins::Bins;
+
+/// The most packets that are watched at a time; the oldest are forgotten.
+const WATCHED: usize = 1 << 18;
+/// Holes that are remembered, to see whether they are filled.
+const HOLES: usize = 1 << 14;
+/// Losses and late packets that are kept.
+const KEPT: usize = 1 << 17;
+/// So many ranges of an acknowledgment are in our logs at most.
+const RANGES: usize = 3;
+/// Acknowledgments over which a rate is taken.
+const STEPS: usize = 256;
+
+/// A packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) time: f64,
+    pub(super) size: u32,
+    /// Bytes of streams that had not been sent before.
+    pub(super) fresh: u32,
+    /// Its place among all packets of the direction.
+    pub(super) index: u64,
+    /// Bytes that had been delivered when it was sent, and when that was.
+    delivered: (u64, f64),
+    is_lost: bool,
+    /// Not in the ranges that the log kept, and counted as delivered all the same.
+    is_counted: bool,
+    /// The round trip of the packets that came instead of it.
+    beside: Option<f64>,
+}
+
+/// A packet that was lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lost {
+    /// When it was sent, milliseconds.
+    pub(crate) sent: f64,
+    /// Its place among all packets of the direction.
+    pub(crate) index: u64,
+    /// The round-trip time of packets beside it, milliseconds.
+    pub(crate) round_trip: f64,
+}
+
+/// A packet that was overtaken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Late {
+    /// By how much it came later than those beside it, milliseconds.
+    pub(crate) by: f64,
+    /// Whether it had been declared lost.
+    pub(crate) was_lost: bool,
+}
+
+/// Packets with application data.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// Packets of the direction so far.
+    pub(super) index: u64,
+    /// Above the largest acknowledged.
+    ahead: VecDeque<(u64, Sent)>,
+    /// Below it, neither acknowledged nor forgotten.
+    holes: BTreeMap<u64, Sent>,
+    delivered: u64,
+    last_delivery: f64,
+    steps: VecDeque<(f64, u64)>,
+    no_rate_until: f64,
+    pub(crate) last_round_trip: Option<f64>,
+    /// The same without what the receiver says that it waited.
+    pub(super) last_net: Option<f64>,
+    srtt: Option<f64>,
+    /// The shortest round trip so far, milliseconds.
+    pub(crate) least: Option<f64>,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) payload_acked: u64,
+    /// The last acknowledgment of new data of a stream.
+    pub(crate) last_payload: Option<f64>,
+    pub(crate) losses: Losses,
+    pub(crate) round_trips: Bins,
+    pub(crate) rates: Rates,
+}
+
+/// What was lost and what came late.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// Packets of which it was seen whether they came with those beside them, and those that did not.
+    pub(crate) seen: u64,
+    pub(crate) holes: u64,
+    /// Declared lost.
+    pub(crate) declared: u64,
+    /// Of these, acknowledged after all.
+    pub(crate) spurious: u64,
+    pub(crate) lost: BTreeMap<u64, Lost>,
+    pub(crate) late: Vec<Late>,
+}
+
+/// Delivery rates, bytes per millisecond, weighted by bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    /// Over a round trip.
+    pub(crate) long: Bins,
+    /// Over less.
+    pub(crate) short: Bins,
+    /// Over less, while a queue stood.
+    pub(crate) queued: Bins,
+}
+
+impl Flight {
+    pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, fresh: u64) {
+        if self.ahead.back().is_some_and(|(last, _)| *last >= number) {
+            // Told twice, or out of order.
+            return;
+        }
+        if self.ahead.is_empty() {
+            self.last_delivery = now;
+        }
+        self.packets += 1;
+        self.bytes += size;
+        let sent = Sent {
+            time: now,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            fresh: u32::try_from(fresh).unwrap_or(u32::MAX),
+            index: self.index.saturating_sub(1),
+            delivered: (self.delivered, self.last_delivery),
+            is_lost: false,
+            is_counted: false,
+            beside: None,
+        };
+        self.ahead.push_back((number, sent));
+        if self.ahead.len() > WATCHED {
+            self.ahead.pop_front();
+        }
+    }
+
+    pub(super) fn acked(&mut self, now: f64, ack: &Ack, each: &mut dyn FnMut(u64, f64)) {
+        let Some((_, largest)) = ack.ranges.first().copied() else { return };
+        let lowest = ack.ranges.last().map_or(0, |(from, _)| *from);
+        let mut newest = None;
+        let before = self.last_round_trip;
+        while let Some((number, sent)) = self.ahead.front().copied().filter(|(number, _)| *number <= largest) {
+            self.ahead.pop_front();
+            if ack.ranges.iter().any(|(from, to)| (*from..=*to).contains(&number)) {
+                self.losses.seen += 1;
+                self.deliver(now, &sent);
+                each(number, sent.time);
+                newest = Some(sent);
+            } else if number < lowest && ack.ranges.len() >= RANGES {
+                // Most of what lies below has arrived.
+                self.deliver(now, &sent);
+                self.holes.insert(number, Sent { is_counted: true, ..sent });
+            } else {
+                self.losses.seen += 1;
+                self.losses.holes += 1;
+                self.holes.insert(number, sent);
+            }
+        }
+        let is_new = newest.is_some();
+        if let Some(sent) = newest {
+            self.sample(now, &sent, ack.delay);
+            for (_, hole) in self.holes.iter_mut().rev().take_while(|(_, hole)| hole.beside.is_none()) {
+                hole.beside = self.last_round_trip;
+            }
+        }
+        for (from, to) in &ack.ranges {
+            let filled: Vec<u64> = self.holes.range(*from..=*to).map(|(number, _)| *number).collect();
+            for number in filled {
+                each(number, self.holes.get(&number).map_or(now, |sent| sent.time));
+                self.fill(now, number, if is_new { before } else { self.last_round_trip });
+            }
+        }
+        while self.holes.len() > HOLES {
+            self.holes.pop_first();
+        }
+        self.step(now);
+    }
+
+    /// A packet arrived after later ones.
+    fn fill(&mut self, now: f64, number: u64, beside: Option<f64>) {
+        let Some(sent) = self.holes.remove(&number) else { return };
+        if !sent.is_counted {
+            self.deliver(now, &sent);
+        }
+        if sent.is_lost {
+            self.losses.spurious += 1;
+            self.losses.lost.remove(&number);
+        }
+        if sent.is_lost || !sent.is_counted {
+            self.late(now, &sent, beside);
+        }
+    }
+
+    /// The sender says that a packet that it had declared lost has arrived.
+    pub(super) fn spurious(&mut self, now: f64, number: u64) {
+        self.fill(now, number, self.last_round_trip);
+    }
+
+    fn deliver(&mut self, now: f64, sent: &Sent) {
+        self.delivered += u64::from(sent.size);
+        self.last_delivery = now;
+        self.payload_acked += u64::from(sent.fresh);
+        if sent.fresh > 0 {
+            self.last_payload = Some(now);
+        }
+    }
+
+    fn sample(&mut self, now: f64, sent: &Sent, delay: f64) {
+        let round_trip = now - sent.time;
+        self.round_trips.add(round_trip, f64::from(sent.size));
+        self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
+        self.last_round_trip = Some(round_trip);
+        self.last_net = Some(round_trip - delay.clamp(0.0, round_trip));
+        let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
+        self.srtt = Some(smoothed.max(0.001));
+        let (delivered, at) = sent.delivered;
+        let bytes = (self.delivered - delivered) as f64;
+        if now > at && now >= self.no_rate_until {
+            self.rates.long.add(bytes / (now - at), bytes);
+        }
+    }
+
+    /// After a silence what was held comes all at once, whatever the rate.
+    pub(super) fn silent(&mut self, until: f64) {
+        self.steps.clear();
+        self.no_rate_until = until + self.srtt.unwrap_or(0.0);
+    }
+
+    /// The rate over the last acknowledgments.
+    fn step(&mut self, now: f64) {
+        if now < self.no_rate_until {
+            return;
+        }
+        match self.steps.back_mut() {
+            Some(last) if last.0 == now => last.1 = self.delivered,
+            _ => self.steps.push_back((now, self.delivered)),
+        }
+        if self.steps.len() > STEPS {
+            self.steps.pop_front();
+        }
+        let round_trip = self.last_round_trip.unwrap_or(0.0);
+        // Long enough for the grain of acknowledgments and of delays in hosts, shorter than the path.
+        let least = (round_trip / 4.0).clamp(4.0, 100.0);
+        let from = self
+            .steps
+            .iter()
+            .rev()
+            .find(|(time, delivered)| now - time >= least && self.delivered - delivered >= 16 * 1200);
+        if let Some((time, delivered)) = from
+            && now - time <= 4.0 * round_trip.max(least)
+        {
+            let bytes = (self.delivered - delivered) as f64;
+            self.rates.short.add(bytes / (now - time), bytes);
+            let rate = bytes / (now - time);
+            let waited = self.srtt.unwrap_or(0.0).min(round_trip) - self.least.unwrap_or(0.0);
+            // What waits is several packets, and no more than is on its way.
+            let backlog = rate * waited;
+            if waited > 1.0 && backlog > 5.0 * 1500.0 && self.ahead.len() >= 8 {
+                self.rates.queued.add(rate, bytes);
+            }
+        }
+    }
+
+    fn late(&mut self, now: f64, sent: &Sent, beside: Option<f64>) {
+        let Some(beside) = beside else { return };
+        if self.losses.late.len() < KEPT {
+            self.losses.late.push(Late { by: (now - sent.time - beside).max(0.0), was_lost: sent.is_lost });
+        }
+    }
+
+    pub(super) fn lost(&mut self, _now: f64, number: u64) {
+        let newest = self.last_round_trip.unwrap_or(0.0);
+        let ahead = self.ahead.iter_mut().find(|(ahead, _)| *ahead == number).map(|(_, sent)| sent);
+        let Some(sent) = self.holes.get_mut(&number).or(ahead) else { return };
+        if sent.is_lost {
+            return;
+        }
+        sent.is_lost = true;
+        let round_trip = sent.beside.unwrap_or(newest);
+        self.losses.declared += 1;
+        if self.losses.lost.len() < KEPT {
+            self.losses.lost.insert(number, Lost { sent: sent.time, index: sent.index, round_trip });
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.steps.clear();
+    }
+
+    /// The smoothed round-trip time, milliseconds.
+    pub(super) fn srtt(&self) -> Option<f64> {
+        self.srtt
+    }
+
+    /// The numbers of the oldest and of the newest packet that are on their way, and when the oldest was sent.
+    pub(super) fn outstanding(&self) -> Option<(u64, u64, f64)> {
+        let (newest, _) = self.ahead.back()?;
+        let hole = self.holes.iter().find(|(_, sent)| !sent.is_lost).map(|(number, sent)| (*number, sent.time));
+        let (oldest, sent) = hole.or_else(|| self.ahead.front().map(|(number, sent)| (*number, sent.time)))?;
+        Some((oldest, *newest, sent))
+    }
+
+    /// How many are ahead of what was acknowledged.
+    pub(super) fn ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// When a packet that is not forgotten was sent.
+    pub(super) fn sent_at(&self, number: u64) -> Option<f64> {
+        let ahead = || self.ahead.iter().find(|(ahead, _)| *ahead == number).map(|(_, sent)| sent.time);
+        self.holes.get(&number).map(|sent| sent.time).or_else(ahead)
+    }
+
+    /// Packets that were neither acknowledged nor declared lost, at the end of the log.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.ahead.len()
+    }
+}

@@ -1,0 +1,129 @@
+//! What the frames of a packet say.
+
+use serde_json::Value;
+
+use super::number::integer;
+
+/// An acknowledgment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Ack {
+    /// Ranges, both ends inclusive, the highest first.
+    pub(super) ranges: Vec<(u64, u64)>,
+    /// How long it was delayed, milliseconds.
+    pub(super) delay: f64,
+}
+
+/// A piece of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) id: u64,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+/// The frames of a packet that matter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frames {
+    pub(super) ack: Option<Ack>,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) max_data: Option<u64>,
+    /// The stream and its limit.
+    pub(super) max_stream_data: Option<(u64, u64)>,
+    pub(super) is_ack_eliciting: bool,
+}
+
+impl Frames {
+    pub(super) fn of(data: &Value) -> Frames {
+        let mut frames = Frames::default();
+        let Some(list) = data.get("frames").and_then(Value::as_array) else {
+            frames.is_ack_eliciting = true;
+            return frames;
+        };
+        for frame in list {
+            let number = |key: &str| frame.get(key).and_then(integer);
+            let kind = frame.get("frame_type").and_then(Value::as_str).unwrap_or("unknown");
+            frames.is_ack_eliciting |= !matches!(kind, "ack" | "padding" | "connection_close");
+            match kind {
+                "ack" => frames.ack = Some(ack(frame)),
+                "stream" => {
+                    let raw = frame.get("raw").and_then(|raw| raw.get("payload_length").or_else(|| raw.get("length")));
+                    let length = raw.and_then(integer).or_else(|| number("length")).unwrap_or(0);
+                    if let (Some(id), Some(offset)) = (number("stream_id"), number("offset")) {
+                        frames.pieces.push(Piece { id, offset, length });
+                    }
+                }
+                "max_data" => frames.max_data = number("maximum"),
+                "max_stream_data" => frames.max_stream_data = number("stream_id").zip(number("maximum")),
+                _ => {}
+            }
+        }
+        frames
+    }
+}
+
+fn ack(frame: &Value) -> Ack {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for range in frame.get("acked_ranges").and_then(Value::as_array).into_iter().flatten() {
+        let ends: Vec<u64> = match range {
+            Value::Array(ends) => ends.iter().filter_map(integer).collect(),
+            single => integer(single).into_iter().collect(),
+        };
+        if let (Some(from), Some(to)) = (ends.first(), ends.last()) {
+            ranges.push((*from.min(to), *from.max(to)));
+        }
+    }
+    ranges.sort_unstable_by(|a, b| b.cmp(a));
+    Ack { ranges, delay: frame.get("ack_delay").and_then(Value::as_f64).unwrap_or(0.0) }
+}
+
+/// Bytes of streams, each counted once as far as its order allows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// The end of each stream; forgotten streams begin anew.
+    ends: std::collections::BTreeMap<u64, u64>,
+    pub(super) bytes: u64,
+}
+
+/// Most streams that are told apart at a time.
+const STREAMS: usize = 4096;
+
+impl Progress {
+    /// How many bytes are new.
+    pub(super) fn add(&mut self, pieces: &[Piece]) -> u64 {
+        let mut fresh = 0;
+        for piece in pieces {
+            let end = self.ends.entry(piece.id).or_default();
+            let to = piece.offset.saturating_add(piece.length);
+            if to > *end {
+                // A gap before it will be filled by what counts then.
+                fresh += (to - *end).min(piece.length);
+                *end = to;
+            }
+        }
+        while self.ends.len() > STREAMS {
+            self.ends.pop_first();
+        }
+        self.bytes += fresh;
+        fresh
+    }
+}
+
+/// What arrived.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Received {
+    progress: Progress,
+    /// The first and the last of the streams' bytes, milliseconds.
+    pub(crate) span: Option<(f64, f64)>,
+}
+
+impl Received {
+    pub(super) fn add(&mut self, now: f64, frames: &Frames) {
+        if self.progress.add(&frames.pieces) > 0 {
+            self.span = Some((self.span.map_or(now, |(from, _)| from), now));
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.progress.bytes
+    }
+}

@@ -1,0 +1,116 @@
+//! Silences: times in which an acknowledgment was due and nothing came.
+
+use super::flight::Flight;
+
+/// Silences whose packets are still looked for.
+const LATEST: usize = 4;
+/// Silences that are kept.
+const KEPT: usize = 4096;
+
+/// A silence. Times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Silence {
+    /// The last arrival before it.
+    pub(crate) from: f64,
+    /// The first arrival after it.
+    pub(crate) to: f64,
+    /// By how much that was later than an acknowledgment was due.
+    pub(crate) excess: f64,
+    /// Packets that were on their way when it began, or sent while it lasted: acknowledged, and lost.
+    pub(crate) acked: u64,
+    pub(crate) lost: u64,
+    /// Of those acknowledged, those that had been sent before it.
+    pub(crate) held: u64,
+    /// The first that was acknowledged and the last that was lost of those sent while it lasted.
+    pub(crate) first_acked: Option<f64>,
+    pub(crate) last_lost: Option<f64>,
+    /// The round trip before it.
+    pub(crate) round_trip: f64,
+    numbers: (u64, u64),
+}
+
+/// The silences of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Silences {
+    last: Option<f64>,
+    /// When what asks for an answer was sent after the last arrival.
+    asked: Vec<f64>,
+    pub(crate) list: Vec<Silence>,
+    /// Those before any round trip was measured.
+    pub(crate) early: Vec<Early>,
+}
+
+/// A gap between arrivals before any round trip was measured. Times in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Early {
+    pub(crate) last: f64,
+    /// When something was sent that asks for an answer.
+    pub(crate) asked: Vec<f64>,
+    pub(crate) next: f64,
+}
+
+/// What was sent in a gap that is kept.
+const ASKED: usize = 64;
+
+/// Gaps before the first round trip that are kept.
+const EARLY: usize = 64;
+
+impl Silences {
+    /// Something arrived; whether a silence ends with it.
+    pub(super) fn arrived(&mut self, now: f64, flight: &Flight) -> bool {
+        let asked = core::mem::take(&mut self.asked);
+        let last = self.last.replace(now).or(asked.first().copied()).unwrap_or(now);
+        if !asked.is_empty() && flight.srtt().is_none() && self.early.len() < EARLY {
+            self.early.push(Early { last, asked, next: now });
+        }
+        let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else {
+            return false;
+        };
+        let due = last.max(sent + round_trip);
+        let excess = now - due;
+        let is_silence = excess > (round_trip / 3.0).max(30.0) && flight.ahead() > 0;
+        if is_silence && self.list.len() < KEPT {
+            let numbers = (oldest, newest);
+            self.list.push(Silence { from: last, to: now, excess, round_trip, numbers, ..Silence::default() });
+        }
+        is_silence
+    }
+
+    /// Something was sent that asks for an answer.
+    pub(super) fn sent(&mut self, now: f64) {
+        if self.asked.len() < ASKED {
+            self.asked.push(now);
+        }
+    }
+
+    /// The first of the latest silences that a packet belongs to.
+    fn current(&mut self, number: u64) -> Option<&mut Silence> {
+        let latest = self.list.len().saturating_sub(LATEST);
+        self.list[latest..].iter_mut().find(|silence| (silence.numbers.0..=silence.numbers.1).contains(&number))
+    }
+
+    pub(super) fn acked(&mut self, number: u64, sent: f64) {
+        if let Some(silence) = self.current(number) {
+            silence.acked += 1;
+            if sent > silence.from {
+                silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));
+            } else {
+                silence.held += 1;
+            }
+        }
+    }
+
+    pub(super) fn lost(&mut self, number: u64, flight: &Flight) {
+        if let Some(silence) = self.current(number) {
+            silence.lost += 1;
+            if let Some(sent) = flight.sent_at(number).filter(|sent| *sent > silence.from) {
+                silence.last_lost = Some(silence.last_lost.map_or(sent, |last| last.max(sent)));
+            }
+        }
+    }
+
+    /// The last arrival.
+    pub(crate) fn last(&self) -> Option<f64> {
+        self.last
+    }
+}

@@ -1,0 +1,172 @@
+//! What the sender waited for, and the credit that it had.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::frames::{Frames, Progress};
+use super::number::integer;
+
+/// Pauses that are kept.
+const KEPT: usize = 1 << 14;
+/// Shorter ones are none, milliseconds.
+const SHORTEST: f64 = 0.5;
+
+/// What a sender waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    Application,
+    Window,
+    Pacing,
+    Credit,
+    Amplification,
+}
+
+impl Limit {
+    pub(crate) const ALL: [Limit; 5] =
+        [Limit::Application, Limit::Window, Limit::Pacing, Limit::Credit, Limit::Amplification];
+
+    /// As `thalweg qlog` has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Limit::Application => "application",
+            Limit::Window => "congestion control",
+            Limit::Pacing => "pacing",
+            Limit::Credit => "flow control",
+            Limit::Amplification => "amplification limit",
+        }
+    }
+
+    fn of(reason: &str) -> Option<Limit> {
+        Some(match reason {
+            "application" => Limit::Application,
+            "congestion_control" => Limit::Window,
+            "pacing" => Limit::Pacing,
+            "connection_flow_control" | "stream_flow_control" => Limit::Credit,
+            "amplification_protection" => Limit::Amplification,
+            _ => return None,
+        })
+    }
+}
+
+/// A time in which the application had nothing to send. Times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pause {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    /// The round-trip time then.
+    pub(crate) round_trip: f64,
+    /// Bytes that had been sent by then.
+    pub(crate) bytes: u64,
+}
+
+/// What the sender waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    pub(super) progress: Progress,
+    /// The first and the last packet with new data of streams, milliseconds.
+    pub(crate) span: Option<(f64, f64)>,
+    /// The last packet with data of streams, new or again.
+    pub(crate) last_piece: f64,
+    /// What holds now, and since when.
+    now: Option<(Limit, f64)>,
+    /// Since the last new data: to be counted when there are more.
+    pending: Vec<(Limit, f64)>,
+    times: BTreeMap<Limit, f64>,
+    pub(crate) pauses: Vec<Pause>,
+    pub(crate) credit: CreditSeen,
+    pub(crate) has_limits: bool,
+}
+
+impl Waits {
+    /// What holds the sender back has changed.
+    pub(super) fn limited(&mut self, now: f64, reason: Option<&str>) {
+        self.has_limits = true;
+        self.close(now);
+        self.now = reason.and_then(Limit::of).map(|limit| (limit, now));
+    }
+
+    fn close(&mut self, now: f64) {
+        if let Some((limit, since)) = &mut self.now {
+            let last = self.span.map_or(now, |(_, last)| last);
+            let begin = since.max(last.min(now));
+            self.pending.push((*limit, now - begin));
+            *since = now;
+        }
+    }
+
+    /// A packet was sent; returns how much of its data was new.
+    pub(super) fn sent(&mut self, now: f64, frames: &Frames, round_trip: Option<f64>) -> u64 {
+        if !frames.pieces.is_empty() {
+            self.last_piece = now;
+        }
+        let before = self.progress.bytes;
+        let fresh = self.progress.add(&frames.pieces);
+        if fresh == 0 {
+            return 0;
+        }
+        let last = self.span.map(|(_, last)| last);
+        if let (Some((Limit::Application, since)), Some(last)) = (self.now, last) {
+            let round_trip = round_trip.unwrap_or(0.0);
+            // What held since the last data.
+            let from = since.max(last);
+            if now - from > SHORTEST && self.pauses.len() < KEPT {
+                self.pauses.push(Pause { from: last, to: now, round_trip, bytes: before });
+            }
+        }
+        self.close(now);
+        if last.is_some() {
+            for (limit, time) in self.pending.drain(..) {
+                *self.times.entry(limit).or_default() += time;
+            }
+        }
+        self.pending.clear();
+        self.span = Some((self.span.map_or(now, |(first, _)| first), now));
+        fresh
+    }
+
+    /// For how long a limit held between the first and the last new data, milliseconds.
+    pub(crate) fn time(&self, limit: Limit) -> f64 {
+        self.times.get(&limit).copied().unwrap_or(0.0)
+    }
+
+    /// Bytes of streams.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.progress.bytes
+    }
+}
+
+/// Credit as far as it was seen, bytes.
+#[derive(Debug, Default)]
+pub(crate) struct CreditSeen {
+    /// At first: of the connection, and the least of what streams get.
+    pub(crate) initial: Option<[u64; 2]>,
+    /// The most beyond what was acknowledged.
+    pub(crate) most: [u64; 2],
+}
+
+impl CreditSeen {
+    pub(super) fn parameters(&mut self, data: &Value) {
+        let is_remote =
+            ["initiator", "owner"].iter().any(|key| data.get(*key).and_then(Value::as_str) == Some("remote"));
+        let number = |key: &str| data.get(key).and_then(integer);
+        if !is_remote {
+            return;
+        }
+        let streams = ["initial_max_stream_data_bidi_local", "initial_max_stream_data_bidi_remote"];
+        let stream = streams.iter().filter_map(|key| number(key)).min();
+        if let (Some(connection), Some(stream)) = (number("initial_max_data"), stream) {
+            self.initial = Some([connection, stream]);
+            self.most = [self.most[0].max(connection), self.most[1].max(stream)];
+        }
+    }
+
+    pub(super) fn frames(&mut self, frames: &Frames, acked: u64) {
+        if let Some(most) = frames.max_data {
+            self.most[0] = self.most[0].max(most.saturating_sub(acked));
+        }
+        if let Some((_, most)) = frames.max_stream_data {
+            self.most[1] = self.most[1].max(most.saturating_sub(acked));
+        }
+    }
+}

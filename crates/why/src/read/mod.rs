@@ -1,0 +1,289 @@
+//! Reads qlog files as they are found in the wild, record by record: JSON text sequences and whole documents, current
+//! drafts and 0.3.
+//!
+//! Tolerant on purpose. A record that is not JSON (the last one of a program that was killed) is reported and skipped,
+//! category prefixes (`transport:`, `recovery:`, `quic:`) are dropped from names, and the three ways of writing time
+//! become milliseconds since the first event. No more than one record is held.
+
+mod split;
+
+use std::io;
+
+use serde_json::{Map, Value};
+
+use self::split::{Piece, Splitter};
+
+/// What the reader hands on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Item {
+    /// The header of the file or of one trace in it, before its events.
+    Header(Header),
+    /// The same after its events, where a document tells more there.
+    HeaderAgain(Header),
+    /// An event.
+    Event(Event),
+    /// Something that is not JSON, or not an event.
+    Damaged,
+    /// The file ends in the middle.
+    Truncated,
+}
+
+/// The metadata of a trace.
+#[derive(Debug, Default, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Header {
+    /// Free text of the program that wrote it.
+    pub title: Option<String>,
+    /// `client`, `server`, `network`.
+    pub vantage_point: Option<String>,
+    /// The original destination connection ID, or the group that stands for it.
+    pub odcid: Option<String>,
+    /// The schema or version.
+    pub schema: Option<String>,
+    /// What Thalweg tells of its configuration, under `thalweg`.
+    pub own: Option<Value>,
+}
+
+/// One event.
+#[derive(Debug)]
+pub struct Event {
+    /// Milliseconds since the first event of the trace.
+    pub time: f64,
+    /// Without the category in front: `packet_sent`.
+    pub name: String,
+    /// The data object.
+    pub data: Value,
+    /// The connection that it names, if it names one.
+    pub connection: Option<String>,
+}
+
+impl Event {
+    /// An event that names no connection.
+    pub fn new(time: f64, name: &str, data: Value) -> Event {
+        Event { time, name: name.to_owned(), data, connection: None }
+    }
+}
+
+/// The first trace of a file: what other traces hold is left out.
+#[derive(Debug, Default)]
+pub struct FirstTrace {
+    /// Its header.
+    pub header: Header,
+    /// How many traces there are so far.
+    pub traces: u64,
+}
+
+impl FirstTrace {
+    /// The event that an item is, if it belongs to the trace.
+    pub fn event(&mut self, item: Item) -> Option<Event> {
+        match item {
+            // The same once more is a record that was told twice.
+            Item::Header(header) if self.traces == 1 && header == self.header => None,
+            Item::Header(header) => {
+                self.traces += 1;
+                if self.traces == 1 {
+                    self.header = header;
+                }
+                None
+            }
+            Item::HeaderAgain(header) => {
+                if self.traces <= 1 {
+                    self.header = header;
+                }
+                None
+            }
+            Item::Event(event) => (self.traces <= 1).then_some(event),
+            Item::Damaged | Item::Truncated => None,
+        }
+    }
+}
+
+/// Takes the bytes of a log as they come.
+#[derive(Debug, Default)]
+pub struct Reader {
+    splitter: Splitter,
+    trace: TraceReader,
+}
+
+/// What is known of the trace that is being read.
+#[derive(Debug, Default)]
+struct TraceReader {
+    clock: Clock,
+    fields: Option<Value>,
+    header: Option<Header>,
+}
+
+impl Reader {
+    /// Takes the next bytes and hands on what is complete.
+    ///
+    /// # Errors
+    /// `InvalidData`, with what is wrong, if this is no qlog at all.
+    pub fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+        let trace = &mut self.trace;
+        self.splitter.feed(bytes, &mut |piece| trace.piece(piece, sink)).map_err(invalid)
+    }
+
+    /// There are no more bytes.
+    ///
+    /// # Errors
+    /// `InvalidData`, with what is wrong, if it was no qlog.
+    pub fn finish(&mut self, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+        let trace = &mut self.trace;
+        if !self.splitter.finish(&mut |piece| trace.piece(piece, sink)).map_err(invalid)? {
+            sink(Item::Truncated);
+        }
+        Ok(())
+    }
+}
+
+fn invalid(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// Reads everything from `input`. An empty one has no items.
+///
+/// # Errors
+///
+/// Errors of `input`, and `InvalidData` if it is no qlog.
+pub fn read(mut input: impl io::BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+    let mut reader = Reader::default();
+    loop {
+        let bytes = match input.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let length = bytes.len();
+        if length == 0 {
+            return reader.finish(sink);
+        }
+        reader.feed(bytes, sink)?;
+        input.consume(length);
+    }
+}
+
+impl TraceReader {
+    fn piece(&mut self, piece: Piece<'_>, sink: &mut dyn FnMut(Item)) {
+        match piece {
+            Piece::Record(record) => sink(self.record(record)),
+            Piece::Trace { file, trace, is_over } => {
+                let header = header(file, trace);
+                if is_over {
+                    // Where the events came first, how they tell time was not known yet; no stack does that.
+                    match self.header.take() {
+                        None => sink(Item::Header(header)),
+                        Some(before) if before != header => sink(Item::HeaderAgain(header)),
+                        Some(_) => {}
+                    }
+                    return;
+                }
+                self.clock = Clock::of(trace);
+                self.fields = trace.get("event_fields").cloned();
+                self.header = Some(header.clone());
+                sink(Item::Header(header));
+            }
+            Piece::Event(text) => {
+                let value = serde_json::from_slice(text).ok();
+                let read = value.and_then(|value| event(value, &mut self.clock, self.fields.as_ref()));
+                sink(read.map_or(Item::Damaged, Item::Event));
+            }
+            Piece::Damaged => sink(Item::Damaged),
+        }
+    }
+
+    fn record(&mut self, record: &[u8]) -> Item {
+        match serde_json::from_slice::<Value>(record) {
+            Ok(Value::Object(object)) if object.contains_key("trace") => {
+                let empty = Map::new();
+                let trace = object.get("trace").and_then(Value::as_object).unwrap_or(&empty);
+                self.clock = Clock::of(trace);
+                Item::Header(header(&object, trace))
+            }
+            Ok(value) => event(value, &mut self.clock, None).map_or(Item::Damaged, Item::Event),
+            Err(_) => Item::Damaged,
+        }
+    }
+}
+
+fn text(value: Option<&Value>) -> Option<String> {
+    value.and_then(Value::as_str).map(str::to_owned)
+}
+
+fn header(file: &Map<String, Value>, trace: &Map<String, Value>) -> Header {
+    let common = trace.get("common_fields");
+    let common_text = |key: &str| text(common.and_then(|common| common.get(key)));
+    Header {
+        title: text(trace.get("title")).or_else(|| text(file.get("title"))),
+        vantage_point: text(trace.get("vantage_point").and_then(|point| point.get("type"))),
+        odcid: common_text("ODCID").or_else(|| common_text("odcid")).or_else(|| common_text("group_id")),
+        schema: trace
+            .get("event_schemas")
+            .and_then(|schemas| text(schemas.get(0)))
+            .or_else(|| text(file.get("qlog_version"))),
+        own: trace.get("thalweg").cloned(),
+    }
+}
+
+/// Turns the trace's way of writing time into milliseconds since its first event.
+#[derive(Debug, Default)]
+struct Clock {
+    deltas: bool,
+    microseconds: bool,
+    first: Option<f64>,
+    sum: f64,
+}
+
+impl Clock {
+    fn of(trace: &Map<String, Value>) -> Self {
+        let field = |outer: &str, key: &str| text(trace.get(outer).and_then(|outer| outer.get(key)));
+        let format = field("common_fields", "time_format");
+        Clock {
+            deltas: matches!(format.as_deref(), Some("delta" | "relative_to_previous_event")),
+            microseconds: field("configuration", "time_units").as_deref() == Some("us"),
+            ..Clock::default()
+        }
+    }
+
+    fn read(&mut self, time: f64) -> f64 {
+        let time = if self.microseconds { time / 1000.0 } else { time };
+        if self.deltas {
+            // The first delta is counted from the reference time, which need not be near.
+            match self.first {
+                None => self.first = Some(time),
+                Some(_) => self.sum += time,
+            }
+            return self.sum;
+        }
+        let first = *self.first.get_or_insert(time);
+        // A trace relative to its own start keeps its times.
+        if first.abs() < 60_000.0 { time } else { time - first }
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok()).filter(|number: &f64| number.is_finite())
+}
+
+/// Reads an event object, or an array with its columns named by `fields` (draft-02 and earlier).
+fn event(value: Value, clock: &mut Clock, fields: Option<&Value>) -> Option<Event> {
+    let mut object = match value {
+        Value::Object(object) => object,
+        Value::Array(columns) => {
+            let names = fields?.as_array()?;
+            names.iter().filter_map(Value::as_str).map(str::to_owned).zip(columns).collect()
+        }
+        _ => return None,
+    };
+    let time = ["time", "relative_time", "delta_time", "reference_time"]
+        .iter()
+        .find_map(|key| object.get(*key).and_then(number))?;
+    let name = object.get("name").or_else(|| object.get("event"))?.as_str()?;
+    let name = name.rsplit(':').next().unwrap_or(name).to_owned();
+    let connection = text(object.get("group_id").or_else(|| object.get("ODCID")));
+    let data = object.remove("data").unwrap_or(Value::Null);
+    Some(Event { time: clock.read(time), name, data, connection })
+}
+
+#[cfg(test)]
+mod tests;

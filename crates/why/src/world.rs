@@ -1,0 +1,276 @@
+//! A transfer over one path, as it can be run in virtual time, and the same with a cause taken away.
+
+use std::sync::Arc;
+
+use thalweg_link::{DirectionConfig, LossModel, Probability, QueueLimit, RateModel, Reorder, Spread, Window, Windows};
+use thalweg_proto::observe::ObserverFactory;
+use thalweg_recovery::{InitialWindow, Policies, SavedPath};
+use thalweg_sim::traffic::Requests;
+use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, PlanError, Record, SavedState, Size, Traffic};
+use thalweg_units::{Duration, DurationExt, Rate};
+
+use crate::cause::Cause;
+
+/// Bytes of the headers of IPv4 and UDP.
+pub const HEADERS: u64 = 28;
+
+/// Begin and end, since the client's first packet.
+pub type Span = (Duration, Duration);
+
+/// The path from the sender of the data to their receiver, and back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// On the wire, IP headers included.
+    pub rate: Rate,
+    /// Of the way back.
+    pub back: Rate,
+    /// Without any queue.
+    pub round_trip: Duration,
+    /// What may wait before the bottleneck, bytes.
+    pub queue: u64,
+    /// Share of the packets that are lost by chance.
+    pub loss: f64,
+    /// Packets that are lost, counted on the way from 0; these are lost beside the others.
+    pub lost: Vec<u64>,
+    /// Share of the packets that are delayed while others pass, and by how much.
+    pub reorder: Option<(f64, Duration)>,
+    /// When both directions lose everything.
+    pub outages: Vec<Span>,
+    /// When both directions hold everything back.
+    pub suspensions: Vec<Span>,
+}
+
+/// Credit that the receiver gives, bytes: at first, and what it may grow to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// At first.
+    pub initial: u64,
+    /// Largest.
+    pub most: u64,
+}
+
+/// The sender's rules, and what was set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sender {
+    /// Its recovery policies.
+    pub policies: Policies,
+    /// The first window, bytes.
+    pub initial_window: u64,
+    /// Round trip assumed at first.
+    pub initial_rtt: Duration,
+    /// The most that may leave.
+    pub max_rate: Option<Rate>,
+    /// The largest UDP payload.
+    pub max_datagram: u16,
+    /// Whether it begins with what an earlier connection has learned of the path.
+    pub knows_path: bool,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Sender {
+            policies: Policies::default(),
+            initial_window: 12_000,
+            initial_rtt: Duration::from_millis(333),
+            max_rate: None,
+            max_datagram: 1452,
+            knows_path: false,
+        }
+    }
+}
+
+/// What the application does.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// From the client to the server.
+    pub is_up: bool,
+    /// In so many pieces, one after the other,
+    pub pieces: u64,
+    /// with such a pause between them.
+    pub pause: Duration,
+}
+
+/// A transfer over a path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct World {
+    /// The path.
+    pub path: Path,
+    /// The credit of the connection and of its stream; none: more than can be used.
+    pub credit: Option<[Credit; 2]>,
+    /// The sender.
+    pub sender: Sender,
+    /// The application.
+    pub load: Load,
+    /// From this follows all chance.
+    pub seed: u64,
+}
+
+/// Longest virtual time of a run.
+const LIMIT: Duration = Duration::from_secs(20_000);
+
+impl World {
+    /// The same with a cause taken away.
+    #[must_use]
+    pub fn without(&self, cause: Cause) -> World {
+        let mut world = self.clone();
+        match cause {
+            Cause::ReceiveWindow => world.credit = None,
+            Cause::Application => (world.load.pieces, world.load.pause) = (1, Duration::ZERO),
+            Cause::RateLimit => world.sender.max_rate = None,
+            Cause::Start => world.sender.knows_path = true,
+            Cause::ChanceLoss => {
+                world.path.loss = 0.0;
+                world.path.lost.clear();
+            }
+            Cause::Reordering => world.path.reorder = None,
+            Cause::Interruption => {
+                world.path.outages.clear();
+                world.path.suspensions.clear();
+            }
+        }
+        world
+    }
+
+    /// Whether it can make a difference to take the cause away.
+    pub fn has(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::ReceiveWindow => self.credit.is_some(),
+            Cause::Application => self.load.pieces > 1,
+            Cause::RateLimit => self.sender.max_rate.is_some(),
+            Cause::Start => !self.sender.knows_path,
+            Cause::ChanceLoss => self.path.loss > 0.0 || !self.path.lost.is_empty(),
+            Cause::Reordering => self.path.reorder.is_some(),
+            Cause::Interruption => !self.path.outages.is_empty() || !self.path.suspensions.is_empty(),
+        }
+    }
+
+    /// The fastest that the path can carry the data: one way to ask, the data at its rate, and one way to come; the
+    /// handshake takes another round trip.
+    pub fn floor(&self) -> Duration {
+        let payload = f64::from(self.sender.max_datagram.max(100)) - 34.0;
+        let share = payload / (f64::from(self.sender.max_datagram.max(100)) + HEADERS as f64);
+        let seconds = self.load.bytes as f64 * 8.0 / (self.path.rate.bps().max(1) as f64 * share);
+        2 * self.path.round_trip + Duration::from_secs_f64(seconds.min(1e9))
+    }
+
+    fn direction(&self, rate: Rate, is_data: bool) -> DirectionConfig {
+        let path = &self.path;
+        let windows = |spans: &[Span]| {
+            let list = spans.iter().map(|(start, end)| Window { start: *start, end: *end, lose_first: false });
+            if spans.is_empty() { Vec::new() } else { vec![Windows::List(list.collect())] }
+        };
+        let mut config = DirectionConfig {
+            rate: RateModel::Constant(rate),
+            delay: (path.round_trip / 2).into(),
+            queue: QueueLimit::Bytes(path.queue.max(3000)),
+            outages: windows(&path.outages),
+            suspend_after: windows(&path.suspensions),
+            ..DirectionConfig::default()
+        };
+        if is_data {
+            if path.loss > 0.0 {
+                config.loss.push(LossModel::Random(Probability::new(path.loss.min(1.0)).unwrap_or_default()));
+            }
+            if !path.lost.is_empty() {
+                config.loss.push(LossModel::List(path.lost.clone()));
+            }
+            let reorder = path
+                .reorder
+                .map(|(share, by)| Reorder { share: Probability::new(share.clamp(0.0, 1.0)).unwrap_or_default(), by });
+            config.reorder.extend(reorder);
+        }
+        config
+    }
+
+    fn traffic(&self) -> Traffic {
+        let load = &self.load;
+        if load.pieces <= 1 {
+            let bytes = Some(load.bytes.max(1));
+            return if load.is_up { Traffic::upload(bytes) } else { Traffic::download(bytes) };
+        }
+        let (piece, head) = (Size::Fixed(load.bytes.div_ceil(load.pieces)), Size::Fixed(100));
+        let (request, response) = if load.is_up { (piece, head) } else { (head, piece) };
+        Traffic::Requests(Requests { count: load.pieces, request, response, think: Spread::Fixed(load.pause) })
+    }
+
+    /// The plan of its run. `observer` sees the sender of the data.
+    pub fn plan(&self, observer: Option<Arc<dyn ObserverFactory>>) -> Plan {
+        let (data, back) = (self.direction(self.path.rate, true), self.direction(self.path.back, false));
+        let (up, down) = if self.load.is_up { (data, back) } else { (back, data) };
+        let mut flow = FlowPlan::new("transfer", self.traffic());
+        let policies = if self.sender.knows_path {
+            let known = self.sender.policies.clone().with("resume=handshake(share=1)");
+            known.unwrap_or_else(|_| self.sender.policies.clone())
+        } else {
+            self.sender.policies.clone()
+        };
+        flow = flow.policies(policies);
+        let window = match self.sender.initial_window {
+            12_000 => InitialWindow::Rfc9002,
+            bytes => InitialWindow::Datagrams(u16::try_from(bytes / 1200).unwrap_or(u16::MAX)),
+        };
+        for end in [&mut flow.client, &mut flow.server] {
+            (end.initial_window, end.initial_rtt) = (window, self.sender.initial_rtt);
+            end.max_mtu = self.sender.max_datagram.max(1200);
+            end.max_idle_timeout = None;
+            end.max_rate = self.sender.max_rate;
+            let unlimited = Credit { initial: 1 << 36, most: 1 << 36 };
+            let [connection, stream] = self.credit.unwrap_or([unlimited; 2]);
+            let streams = &mut end.streams;
+            (streams.receive_window, streams.max_receive_window) = (connection.initial, connection.most);
+            (streams.stream_receive_window, streams.max_stream_receive_window) = (stream.initial, stream.most);
+            (streams.send_window, streams.send_backlog) = (1 << 36, 1 << 36);
+        }
+        if self.sender.knows_path {
+            let window = self.path.rate.bytes_in(self.path.round_trip).max(12_000);
+            let (min_rtt, rate) = (self.path.round_trip, Some(self.path.rate));
+            flow.saved = SavedState::of_path(SavedPath { window, min_rtt, rate, age: Duration::ZERO });
+        }
+        flow.observers = if self.load.is_up { [observer, None] } else { [None, observer] };
+        Plan {
+            paths: vec![PathPlan::new("path", up, down)],
+            flows: vec![flow],
+            seed: self.seed,
+            time_limit: LIMIT,
+            crypto: Crypto::Null,
+            host_delay: true,
+            record: Record { hash: false, step: Duration::ZERO, metrics: false, packets: false },
+            ..Plan::default()
+        }
+    }
+
+    /// From the client's first packet to the last byte, as the client sees it; none if it never came.
+    ///
+    /// # Errors
+    /// When the path cannot be run.
+    pub fn run(&self, observer: Option<Arc<dyn ObserverFactory>>) -> Result<Option<Duration>, PlanError> {
+        let result = thalweg_sim::run(&self.plan(observer))?;
+        Ok(result.flows.first().filter(|flow| flow.failed.is_none()).and_then(|flow| flow.completion))
+    }
+
+    /// The same, and how many packets the sender declared lost.
+    pub(crate) fn run_counting(&self) -> Result<(Option<Duration>, u64), PlanError> {
+        let result = thalweg_sim::run(&self.plan(None))?;
+        let Some(flow) = result.flows.first().filter(|flow| flow.failed.is_none()) else { return Ok((None, 0)) };
+        let sender = if self.load.is_up { &flow.client } else { &flow.server };
+        Ok((flow.completion, sender.stats.path.packets_lost))
+    }
+
+    /// The share of the time that it saves to take each cause away, largest first; those that are there.
+    ///
+    /// # Errors
+    /// When the path cannot be run.
+    pub fn savings(&self, whole: Duration) -> Result<Vec<(Cause, f64)>, PlanError> {
+        let mut savings = Vec::new();
+        for cause in Cause::ALL.into_iter().filter(|cause| self.has(*cause)) {
+            if let Some(without) = self.without(cause).run(None)? {
+                let share = 1.0 - without.nanos() as f64 / whole.nanos().max(1) as f64;
+                savings.push((cause, share));
+            }
+        }
+        savings.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok(savings)
+    }
+}

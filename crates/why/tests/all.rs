@@ -1,0 +1,17 @@
+//! Tests of the crate as a whole.
+#![allow(clippy::unwrap_used)]
+
+#[path = "all/damage.rs"]
+mod damage;
+#[path = "all/draw.rs"]
+mod draw;
+#[path = "all/drawn.rs"]
+mod drawn;
+#[path = "all/logged.rs"]
+mod logged;
+#[path = "all/plain.rs"]
+mod plain;
+#[path = "all/tally.rs"]
+mod tally;
+#[path = "all/truth.rs"]
+mod truth;

@@ -1,0 +1,81 @@
+//! The log of a run, read while it is written.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::{Arc, Mutex};
+
+use thalweg_proto::observe::{ObservedConnection, Observer, ObserverFactory};
+use thalweg_proto::qlog::QlogWriter;
+use thalweg_why::world::World;
+use thalweg_why::{Answer, Log, WhyError};
+
+/// Where the log of the one connection goes.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Log>>);
+
+impl core::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Sink")
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().feed(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl ObserverFactory for Sink {
+    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
+        let out = BufWriter::with_capacity(1 << 16, self.clone());
+        Some(Box::new(QlogWriter::new(out, connection, None).unwrap()))
+    }
+}
+
+/// A writer that keeps everything.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl core::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Kept")
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl ObserverFactory for Kept {
+    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
+        let out = BufWriter::with_capacity(1 << 16, self.clone());
+        Some(Box::new(QlogWriter::new(out, connection, None).unwrap()))
+    }
+}
+
+/// The log of a world's sender.
+#[allow(dead_code)]
+pub fn log(world: &World) -> Vec<u8> {
+    let kept = Kept::default();
+    world.run(Some(Arc::new(kept.clone()))).unwrap();
+    core::mem::take(&mut *kept.0.lock().unwrap())
+}
+
+/// What the log of a world's sender is answered with.
+pub fn answer(world: &World) -> Result<Answer, WhyError> {
+    let sink = Sink::default();
+    world.run(Some(Arc::new(sink.clone())))?;
+    let log = core::mem::take(&mut *sink.0.lock().unwrap());
+    log.answer()
+}

@@ -1,0 +1,125 @@
+//! Transfers that are slow for one reason.
+
+use thalweg_units::Duration;
+use thalweg_why::Cause;
+use thalweg_why::world::{Credit, Load, Path, Sender, World};
+
+use crate::logged::{answer, log};
+
+/// 2 MB over 20 Mbps and 60 ms.
+pub fn world() -> World {
+    let rate = "20 Mbps".parse().unwrap();
+    World {
+        path: Path {
+            rate,
+            back: rate,
+            round_trip: Duration::from_millis(60),
+            queue: 150_000,
+            loss: 0.0,
+            lost: Vec::new(),
+            reorder: None,
+            outages: Vec::new(),
+            suspensions: Vec::new(),
+        },
+        credit: None,
+        sender: Sender::default(),
+        load: Load { bytes: 2_000_000, is_up: false, pieces: 1, pause: Duration::ZERO },
+        seed: 1,
+    }
+}
+
+/// The sentence, and the primary cause. How long a sender takes that repairs what is late is a matter of chance, and a
+/// short transfer that was interrupted shows little of its path: the cause is right then, but there may be no figures.
+fn told(world: &World) -> (String, Option<Cause>) {
+    let answer = answer(world).unwrap();
+    if !answer.is_reproduced() {
+        let is_hard = world.path.reorder.is_some() || world.has(Cause::Interruption);
+        assert!(is_hard, "{:?} {:?} {:?}", answer.completion, answer.again, answer.world);
+        return (format!("Slow because of {}: ", answer.primary().map_or("", Cause::name)), answer.primary());
+    }
+    let next = answer.next().unwrap();
+    let report = answer.report(next);
+    assert_eq!(report.cause, answer.primary());
+    (report.sentence, report.cause)
+}
+
+fn window(bytes: u64) -> Option<[Credit; 2]> {
+    Some([Credit { initial: bytes, most: bytes }, Credit { initial: 1 << 30, most: 1 << 30 }])
+}
+
+#[test]
+fn each_cause_is_told_by_itself_in_both_directions() {
+    let plain = world();
+    let mut cases = Vec::new();
+    cases.push((Cause::ReceiveWindow, World { credit: window(40_000), ..plain.clone() }));
+    let paused = Load { pieces: 10, pause: Duration::from_millis(300), ..plain.load };
+    cases.push((Cause::Application, World { load: paused, ..plain.clone() }));
+    let mut capped = plain.clone();
+    capped.sender.max_rate = Some("6 Mbps".parse().unwrap());
+    cases.push((Cause::RateLimit, capped));
+    let mut long = plain.clone();
+    long.path.round_trip = Duration::from_millis(400);
+    long.path.queue = 2_000_000;
+    long.load.bytes = 1_000_000;
+    cases.push((Cause::Start, long));
+    let mut lossy = plain.clone();
+    lossy.path.loss = 0.03;
+    lossy.sender.policies = "controller=new-reno, start=standard, reordering=fixed".parse().unwrap();
+    cases.push((Cause::ChanceLoss, lossy));
+    let mut reordering = plain.clone();
+    reordering.path.reorder = Some((0.05, Duration::from_millis(40)));
+    reordering.sender.policies = "controller=new-reno, reordering=fixed, undo=off".parse().unwrap();
+    cases.push((Cause::Reordering, reordering));
+    let mut out = plain.clone();
+    out.path.outages.push((Duration::from_millis(500), Duration::from_millis(1700)));
+    cases.push((Cause::Interruption, out));
+    let mut held = plain;
+    held.load.bytes = 6_000_000;
+    held.path.suspensions.push((Duration::from_millis(500), Duration::from_millis(1300)));
+    cases.push((Cause::Interruption, held));
+    for (cause, mut world) in cases {
+        for is_up in [false, true] {
+            world.load.is_up = is_up;
+            let (sentence, told) = told(&world);
+            assert_eq!(told, Some(cause), "up {is_up}: {sentence}");
+            assert!(sentence.starts_with(&format!("Slow because of {}: ", cause.name())), "{sentence}");
+        }
+    }
+}
+
+#[test]
+fn a_full_path_has_nothing_to_gain() {
+    let mut world = world();
+    world.load.bytes = 20_000_000;
+    let (sentence, told) = told(&world);
+    assert_eq!(told, None, "{sentence}");
+    assert!(sentence.contains("nothing to gain"), "{sentence}");
+}
+
+/// The example of the page on slow transfers: flow control holds the sender back less than half of the time, and costs
+/// more than half of it.
+#[test]
+fn where_the_sender_waits_is_not_why_it_is_slow() {
+    let mut world = world();
+    world.path.loss = 0.003;
+    world.load.bytes = 10_000_000;
+    world.credit = window(120_000);
+    let answer = answer(&world).unwrap();
+    let report = answer.report(answer.next().unwrap());
+    let share = |name: &str| report.waited.iter().find(|(other, _)| other == name).map_or(0.0, |(_, share)| *share);
+    assert_eq!(report.cause, Some(Cause::ReceiveWindow));
+    assert!(share("pacing") > 0.2, "{:?}", report.waited);
+    assert!(report.causes[0].share > 1.2 * share("flow control"), "{:?}", report.waited);
+    let text = report.text();
+    for part in ["saved without it", "try", "where the sender waited", "the receive window"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn the_same_log_has_the_same_answer() {
+    let world = World { credit: window(60_000), ..world() };
+    let texts: Vec<String> = (0..2).map(|_| answer(&world).unwrap().report(None).text()).collect();
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(log(&world), log(&world));
+}
