@@ -556,7 +556,7 @@ fn pauses_within_trains_of_a_quarter_of_the_round_trip_say_that_the_path_has_jit
         }
         let event = path.scene.ack(0, None, false);
         for (variation, is_seen) in [(RTT / 8, false), (RTT / 2, true)] {
-            let mut rtt = event.rtt.clone();
+            let mut rtt = *event.rtt;
             rtt.variation = variation;
             let event = AckEvent { rtt: &rtt, ..event };
             assert_eq!(path.start.is_jittery(&event), is_expected && is_seen, "{pause:?} {variation:?}");
