@@ -136,8 +136,8 @@ pub(super) struct Bound {
     by_receiver: bool,
     /// The most by which packets of a train came after the one before, in nanoseconds, and the next to that.
     jitter: [i128; 2],
-    /// The most by which packets that found the path empty were late, and the next two to that.
-    lone: [i128; 3],
+    /// The most by which packets that found the path empty were late, and the next to that.
+    lone: [i128; 2],
     /// By how much the latest packet of a train came after the one before. It counts once the next comes right behind:
     /// what others have overtaken, or could have, was late for a reason of its own.
     pending: i128,
@@ -183,7 +183,7 @@ impl Bound {
             least_before: 0,
             by_receiver,
             jitter: [0; 2],
-            lone: [0; 3],
+            lone: [0; 2],
             pending: 0,
             newest: 0,
             way_back: None,
@@ -299,7 +299,7 @@ impl Bound {
         let span = Duration::from_nanos(nanos);
         // Its last packet waited for longer than chance explains: the path was full.
         let waited = i128::from(nanos.saturating_sub(last.saturating_since(start).nanos()));
-        // A packet or two may have been late for a reason of their own.
+        // One packet of either kind may have been late for a reason of its own.
         let jitter = self.jitter[1].max(self.lone[1]);
         let is_full = || waited >= (CLEAR * jitter).min(i128::from(min_rtt.nanos() / 4));
         let (mut is_faster, mut of_acks) = (true, Rate::MAX);

@@ -150,13 +150,13 @@ struct Retreat {
     is_overrun: bool,
 }
 
-/// The path is being searched by slow start, without trains.
+/// Where slow start without trains, by which the path is being searched, ends.
 #[derive(Copy, Clone, Debug)]
-struct Search {
-    /// Up to this window.
-    most: u64,
-    /// Whether it ends where the round trip grows.
-    ends_by_delay: bool,
+enum Search {
+    /// At this window.
+    UpTo(u64),
+    /// Where the round trip grows.
+    ByDelay,
 }
 
 /// See the [module](self).
@@ -179,6 +179,7 @@ pub(crate) struct Peak {
     /// The most bytes that one ACK acknowledged, in this round trip and in the one before.
     bunches: [u64; 2],
     retreat: Option<Retreat>,
+    /// The path is being searched without trains.
     search: Option<Search>,
     /// The highest rate at which a flight was delivered.
     delivered: Option<Rate>,
@@ -351,8 +352,7 @@ impl Peak {
         let goes_on = is_blocked || retreat.is_overrun;
         self.retreat = Some(retreat).filter(|_| !is_over || !goes_on);
         if is_over && goes_on {
-            let most = if is_blocked { retreat.from / 2 } else { u64::MAX };
-            self.search = Some(Search { most, ends_by_delay: !is_blocked });
+            self.search = Some(if is_blocked { Search::UpTo(retreat.from / 2) } else { Search::ByDelay });
             return Proposal::window(window);
         }
         Proposal { exit: is_over.then_some(StartExit::Congestion), ..Proposal::window(window) }
@@ -360,10 +360,7 @@ impl Peak {
 
     /// Slow start, also while losses are being repaired.
     fn search(&mut self, view: View, event: &AckEvent<'_>, search: Search) -> Proposal {
-        let Search { most, ends_by_delay } = search;
-        if ends_by_delay {
-            return self.hystart.on_ack(view, event);
-        }
+        let Search::UpTo(most) = search else { return self.hystart.on_ack(view, event) };
         let opening = if event.period.in_recovery { event.acked } else { event.growth };
         let window = (view.window + opening).min(most.max(view.window));
         Proposal { exit: (window >= most).then_some(StartExit::Congestion), ..Proposal::window(window) }
