@@ -57,10 +57,14 @@ def venv(name, requirements):
     return folder / "bin"
 
 
-def cargo_program(workspace, package, name, *options):
-    """Builds a program of a workspace with the dev profile and returns its path."""
+def cargo_program(workspace, name, *options):
+    """Builds a program of a workspace with the dev profile and returns its path.
+
+    No package is named: cargo would choose the features of what it needs by that package alone, and build much of the
+    tree again beside what `cargo test --workspace` has built.
+    """
     cargo = tool("cargo", "rustup")
-    build([cargo, "build", "--quiet", "--package", package, *options], workspace)
+    build([cargo, "build", "--quiet", "--bin", name, *options], workspace)
     metadata = subprocess.run(
         [cargo, "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=workspace,
         stdin=subprocess.DEVNULL, capture_output=True, check=True,
@@ -70,7 +74,7 @@ def cargo_program(workspace, package, name, *options):
 
 def program():
     """The `thalweg` program."""
-    return cargo_program(ROOT, "thalweg-cli", "thalweg")
+    return cargo_program(ROOT, "thalweg")
 
 
 def locked(package):
@@ -95,7 +99,7 @@ class Thalweg(Peer):
     asks_for_v2, upgrades_to_v2 = True, True
 
     def build(self):
-        self.command = [cargo_program(ROOT / "peers", "thalweg-interop", "thalweg-interop")]
+        self.command = [cargo_program(ROOT / "peers", "thalweg-interop")]
 
     def version(self):
         return f"thalweg {locked('thalweg')}"
@@ -106,7 +110,7 @@ class Quinn(Peer):
     lacks = {"v2": "quinn knows QUIC version 1 only"}
 
     def build(self):
-        self.command = [cargo_program(ROOT / "peers", "quinn-peer", "quinn-peer")]
+        self.command = [cargo_program(ROOT / "peers", "quinn-peer")]
 
     def version(self):
         return f"quinn {locked('quinn')} (quinn-proto {locked('quinn-proto')}, h3 {locked('h3')})"
@@ -156,7 +160,7 @@ class Quiche(Peer):
         # Reported only after minutes of building otherwise.
         if "LIBCLANG_PATH" not in os.environ and not list(Path("/usr/lib").glob("llvm-*/lib/libclang[.-][s0-9]*")):
             raise Missing("libclang is not installed (Debian package libclang-dev)")
-        self.command = [cargo_program(ROOT / "peers", "quiche-peer", "quiche-peer", "--features", "stack")]
+        self.command = [cargo_program(ROOT / "peers", "quiche-peer", "--features", "quiche-peer/stack")]
 
     def version(self):
         return f"quiche {locked('quiche')}"
@@ -177,7 +181,7 @@ class S2n(Peer):
 
     def build(self):
         tool("cmake", "cmake")
-        self.command = [cargo_program(ROOT / "peers", "s2n-peer", "s2n-peer", "--features", "stack")]
+        self.command = [cargo_program(ROOT / "peers", "s2n-peer", "--features", "s2n-peer/stack")]
 
     def version(self):
         return f"s2n-quic {locked('s2n-quic')}"
