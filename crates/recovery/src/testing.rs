@@ -81,6 +81,7 @@ impl Scene {
             period: RecoveryPeriod { in_recovery: false, is_fresh: growth > 0 },
             congestion: None,
             persistent_congestion: false,
+            siblings: &[],
         }
     }
 }

@@ -108,6 +108,16 @@ pub struct RecoveryPeriod {
     pub is_fresh: bool,
 }
 
+/// Another path of the same connection that carries data at the same time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sibling {
+    /// Its congestion window in bytes.
+    pub window: u64,
+    /// Its smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+}
+
 /// Everything that one acknowledgment, or one loss timeout, taught about one path.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
@@ -153,6 +163,8 @@ pub struct AckEvent<'a> {
     pub congestion: Option<CongestionEvent>,
     /// Persistent congestion: the window has to fall to its minimum.
     pub persistent_congestion: bool,
+    /// The other paths of the connection that have something in flight and answer. Empty where there is one path.
+    pub siblings: &'a [Sibling],
 }
 
 impl AckEvent<'_> {
