@@ -2,7 +2,11 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+use thalweg_recovery::DataSpace;
+
 use crate::frame::ty;
+use crate::turn::Turn;
 use crate::varint;
 
 use super::flow::{CONNECTION_STATE, SEND_STATE, SEND_STEP, Share};
@@ -10,7 +14,7 @@ use super::recv::{Recv, RecvState};
 use super::scheduler::Scheduler;
 use super::send::{Ready, Send};
 use super::send_buffer::SparePool;
-use super::{Dir, SentControl, SentStreams, StreamEvent, StreamId, Streams, StreamsConfig};
+use super::{ClosedStream, Dir, SentControl, SentStreams, StreamEvent, StreamId, Streams, StreamsConfig};
 
 /// What every stream may hold even if the connection's send window is full, bytes: a stream that the peer does not
 /// read must not stop the others for good.
@@ -98,6 +102,15 @@ impl Control {
     }
 }
 
+/// The streams that are pinned to a path.
+#[derive(Debug)]
+struct Pinned {
+    path: DataSpace,
+    scheduler: Scheduler,
+    /// How many of them are in each state of readiness.
+    counts: [usize; 4],
+}
+
 /// What the sending parts of all streams share.
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -117,7 +130,12 @@ pub(super) struct Outgoing {
     /// How many streams are in each state of readiness.
     counts: [usize; 4],
     pub(super) unfinished: usize,
+    /// Of the streams that are pinned to no path.
     scheduler: Scheduler,
+    /// Those that are, by path; none that is empty.
+    pinned: Vec<Pinned>,
+    /// What may be written now; `None`: everything.
+    turn: Option<Turn>,
     /// Streams whose writers wait for room in the connection's send window.
     waiters: VecDeque<StreamId>,
     pub(super) pool: SparePool,
@@ -139,6 +157,8 @@ impl Outgoing {
             counts: [0; 4],
             unfinished: 0,
             scheduler: Scheduler::default(),
+            pinned: Vec::new(),
+            turn: None,
             waiters: VecDeque::new(),
             pool: SparePool::default(),
         }
@@ -219,6 +239,62 @@ impl Outgoing {
         self.unsent -= stream.counted.unsent;
         self.counts[stream.counted.ready.index()] -= 1;
         self.unfinished -= usize::from(stream.counted.is_unfinished);
+        if let Some(path) = stream.pin {
+            self.pinned_to(path).counts[stream.counted.ready.index()] -= 1;
+            self.forget_unused_pins();
+        }
+    }
+
+    /// Pins a stream to a path, or to none.
+    pub(super) fn pin(&mut self, control: &mut Control, id: StreamId, stream: &mut Send, path: Option<DataSpace>) {
+        let ready = stream.counted.ready.index();
+        self.scheduler_of(stream.pin).remove(id, stream.priority, &mut stream.slot);
+        if let Some(old) = std::mem::replace(&mut stream.pin, path) {
+            self.pinned_to(old).counts[ready] -= 1;
+        }
+        if let Some(new) = path {
+            self.pinned_to(new).counts[ready] += 1;
+        }
+        self.forget_unused_pins();
+        self.refresh(control, id, stream);
+    }
+
+    fn pinned_to(&mut self, path: DataSpace) -> &mut Pinned {
+        let at = self.pinned.iter().position(|pinned| pinned.path == path).unwrap_or_else(|| {
+            self.pinned.push(Pinned { path, scheduler: Scheduler::default(), counts: [0; 4] });
+            self.pinned.len() - 1
+        });
+        &mut self.pinned[at]
+    }
+
+    fn forget_unused_pins(&mut self) {
+        self.pinned.retain(|pinned| pinned.counts != [0; 4]);
+    }
+
+    fn scheduler_of(&mut self, pin: Option<DataSpace>) -> &mut Scheduler {
+        match pin {
+            None => &mut self.scheduler,
+            Some(path) => &mut self.pinned_to(path).scheduler,
+        }
+    }
+
+    /// How many streams that may send now are in a state.
+    fn sendable(&self, ready: Ready) -> usize {
+        let Some(turn) = &self.turn else { return self.count(ready) };
+        let (admitted, others): (Vec<&Pinned>, Vec<&Pinned>) =
+            self.pinned.iter().partition(|pinned| turn.admits(pinned.path));
+        let sum = |of: Vec<&Pinned>| of.iter().map(|pinned| pinned.counts[ready.index()]).sum::<usize>();
+        if turn.is_common { self.count(ready) - sum(others) } else { sum(admitted) }
+    }
+
+    /// The pins of the streams that may send now, those of the path whose turn it is first.
+    fn sources(&self) -> SmallVec<[Option<DataSpace>; 2]> {
+        let Some(turn) = &self.turn else {
+            let pins = self.pinned.iter().map(|pinned| Some(pinned.path));
+            return pins.chain([None]).collect();
+        };
+        let pins = self.pinned.iter().map(|pinned| pinned.path).filter(|path| turn.admits(*path));
+        pins.map(Some).chain(turn.is_common.then_some(None)).collect()
     }
 
     /// Something about a stream changed: counts and schedules it anew.
@@ -227,6 +303,11 @@ impl Outgoing {
         if ready != stream.counted.ready {
             self.counts[stream.counted.ready.index()] -= 1;
             self.counts[ready.index()] += 1;
+            if let Some(path) = stream.pin {
+                let counts = &mut self.pinned_to(path).counts;
+                counts[stream.counted.ready.index()] -= 1;
+                counts[ready.index()] += 1;
+            }
             stream.counted.ready = ready;
         }
         let unsent = stream.buffer.unsent();
@@ -246,7 +327,7 @@ impl Outgoing {
             Ready::StreamBlocked => Self::ask_for_credit(control, id, stream),
             Ready::Fresh | Ready::Free => {
                 let needs_credit = ready == Ready::Fresh;
-                self.scheduler.activate(id, stream.priority, &mut stream.slot, needs_credit);
+                self.scheduler_of(stream.pin).activate(id, stream.priority, &mut stream.slot, needs_credit);
             }
         }
     }
@@ -261,7 +342,7 @@ impl Outgoing {
 
     pub(super) fn set_priority(&mut self, id: StreamId, stream: &mut Send, priority: i32) {
         let old = std::mem::replace(&mut stream.priority, priority);
-        self.scheduler.set_priority(id, old, priority, &mut stream.slot);
+        self.scheduler_of(stream.pin).set_priority(id, old, priority, &mut stream.slot);
     }
 
     /// Resets a stream: drops its bytes and has RESET_STREAM sent.
@@ -391,7 +472,38 @@ impl Streams {
 
     /// Whether [`Streams::write_data`] has something.
     pub fn can_send_data(&self) -> bool {
-        self.outgoing.count(Ready::Free) > 0 || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() > 0)
+        let outgoing = &self.outgoing;
+        outgoing.sendable(Ready::Free) > 0 || (outgoing.sendable(Ready::Fresh) > 0 && outgoing.credit() > 0)
+    }
+
+    /// Whether a stream is pinned to a path.
+    pub(crate) fn has_pins(&self) -> bool {
+        !self.outgoing.pinned.is_empty()
+    }
+
+    /// Whether streams that are pinned to this path have something to send.
+    pub(crate) fn can_send_pinned(&self, path: DataSpace) -> bool {
+        let own = self.outgoing.pinned.iter().find(|pinned| pinned.path == path);
+        own.is_some_and(|own| {
+            let count = |ready: Ready| own.counts[ready.index()];
+            count(Ready::Free) > 0 || count(Ready::Fresh) > 0 && self.outgoing.credit() > 0
+        })
+    }
+
+    /// From now on, only what a turn admits can be sent; `None`: everything.
+    pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
+        self.outgoing.turn = turn;
+    }
+
+    /// Pins what a stream sends to a path, or to none (see [`Connection::pin_stream`]).
+    ///
+    /// [`Connection::pin_stream`]: crate::Connection::pin_stream
+    pub(crate) fn pin(&mut self, id: StreamId, path: Option<DataSpace>) -> Result<(), ClosedStream> {
+        let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
+        if stream.pin != path {
+            self.outgoing.pin(&mut self.control, id, stream, path);
+        }
+        Ok(())
     }
 
     /// The sum of the bytes of all streams sent at least once.
@@ -518,31 +630,39 @@ impl Streams {
     ///
     /// Frames always carry their length. Needs some 64 bytes of room to be sure to make progress.
     pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
-        self.write_frames(buf, limit, record);
+        if self.outgoing.pinned.is_empty() && self.outgoing.turn.is_none() {
+            self.write_frames(buf, limit, record, None);
+        } else {
+            for pin in self.outgoing.sources() {
+                self.write_frames(buf, limit, record, pin);
+            }
+        }
         self.wake_waiters();
     }
 
-    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
+    /// The same of the streams with this pin.
+    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams, pin: Option<DataSpace>) {
         let Streams { send, outgoing, control, events, .. } = self;
         while buf.len() < limit {
             let credit = outgoing.credit();
-            let Some(pick) = outgoing.scheduler.next(credit > 0) else {
+            let scheduler = outgoing.scheduler_of(pin);
+            let Some(pick) = scheduler.next(credit > 0) else {
                 return;
             };
             let Some(stream) = send.get_mut(&pick.id) else {
-                outgoing.scheduler.forget(pick);
+                scheduler.forget(pick);
                 continue;
             };
-            if !outgoing.scheduler.resume(pick, &mut stream.slot) {
+            if !scheduler.resume(pick, &mut stream.slot) {
                 continue;
             }
             match stream.ready() {
                 Ready::Idle | Ready::StreamBlocked => {
-                    outgoing.scheduler.idle(pick, &mut stream.slot);
+                    scheduler.idle(pick, &mut stream.slot);
                     continue;
                 }
                 Ready::Fresh if credit == 0 => {
-                    outgoing.scheduler.park(pick, &mut stream.slot);
+                    scheduler.park(pick, &mut stream.slot);
                     if control.data_blocked_at != Some(outgoing.max_data) {
                         control.data_blocked_at = Some(outgoing.max_data);
                         control.data_blocked = true;
@@ -558,7 +678,7 @@ impl Streams {
             };
             record.chunks.push(written.chunk);
             outgoing.data_sent += written.fresh;
-            outgoing.scheduler.charge(pick, buf.len() - before);
+            outgoing.scheduler_of(pin).charge(pick, buf.len() - before);
             outgoing.refresh(control, pick.id, stream);
             if written.fresh > 0 {
                 outgoing.wake(pick.id, stream, events);
