@@ -44,8 +44,8 @@ impl Path {
         self.connection.with_machine(|machine, _| machine.set_path_backup(self.id, is_backup))
     }
 
-    /// Queues an unreliable datagram (RFC 9221) for this path, as [`Connection::send_datagram`] does for any. It must fit
-    /// a packet of this path. If the path does not answer, or goes, before it has left, it leaves on another.
+    /// Queues an unreliable datagram (RFC 9221) for this path, as [`Connection::send_datagram`] does for any. It must
+    /// fit a packet of this path. If the path does not answer, or goes, before it has left, it leaves on another.
     ///
     /// # Errors
     ///

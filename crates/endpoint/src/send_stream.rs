@@ -226,13 +226,14 @@ impl SendStream {
 
     /// Has the stream leave on one of several paths from now on, or on any again (`None`, as at the start).
     ///
-    /// While that path does not answer and another one does, and once it is gone, the stream leaves on the others: it is
-    /// delivered whatever becomes of the path. What has left already stays where it is, and what is lost of it leaves
-    /// again on the path. Only what this end sends is pinned; the peer decides for its own direction.
+    /// While that path does not answer and another one does, and once it is gone, the stream leaves on the others: it
+    /// is delivered whatever becomes of the path. What has left already stays where it is, and what is lost of it
+    /// leaves again on the path. Only what this end sends is pinned; the peer decides for its own direction.
     ///
     /// # Errors
     ///
-    /// [`PinError::NoSuchPath`] if no path of this identifier is open, [`PinError::ClosedStream`] if the stream is over.
+    /// [`PinError::NoSuchPath`] if no path of this identifier is open, [`PinError::ClosedStream`] if the stream is
+    /// over.
     pub fn set_path(&self, path: Option<DataSpace>) -> Result<(), PinError> {
         let mut state = self.connection.lock();
         let result = state.machine.pin_stream(self.id, path);

@@ -240,8 +240,8 @@ impl Datagrams {
         self.pinned.iter().any(|pinned| pinned.path == path)
     }
 
-    /// From now on, only what a turn admits can be sent; `None`: everything. Copies for paths that carry nothing now are
-    /// dropped.
+    /// From now on, only what a turn admits can be sent; `None`: everything. Copies for paths that carry nothing now
+    /// are dropped.
     pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
         if let Some(turn) = turn.as_ref().filter(|turn| self.pinned.iter().any(|of| !turn.live.contains(&of.path))) {
             for pinned in self.pinned.iter_mut().filter(|pinned| !turn.live.contains(&pinned.path)) {

@@ -81,7 +81,6 @@ impl Scene {
             period: RecoveryPeriod { in_recovery: false, is_fresh: growth > 0 },
             congestion: None,
             persistent_congestion: false,
-            siblings: &[],
         }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! A world is a scenario ([`Drawn::text`]) that runs the judged policies and a reference. On a single path the
 //! reference is `start=hystart++` in place of the shipped start; on a shared path our flow runs `controller=cubic`
-//! instead. A pair of paths has no other reference than each of them alone. [`run`] makes the runs, in parallel, and [`Results`] sums them up; [`gate`] compares with committed
-//! figures.
+//! instead. A pair of paths has no other reference than each of them alone. [`run`] makes the runs, in parallel, and
+//! [`Results`] sums them up; [`gate`] compares with committed figures.
 
 mod distribution;
 pub mod gate;

@@ -156,8 +156,8 @@ pub struct OfPair {
     pub short: [f64; 2],
 }
 
-/// Judges a pair by its runs, which are in the order of the points; what never completed has a goodput of 0, and takes as
-/// long as its time limit.
+/// Judges a pair by its runs, which are in the order of the points; what never completed has a goodput of 0, and takes
+/// as long as its time limit.
 pub(super) fn judged(judged: &mut Judged, time_limit: f64, ran: &Ran) {
     let time = |at: usize| {
         let runs: &[(u64, RunRecord)] = ran.choices.get(at).map_or(&[], |(_, runs)| runs);

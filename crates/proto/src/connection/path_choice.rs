@@ -11,9 +11,13 @@ use super::{
 };
 use crate::{ack::AckTracker, config::AckPath, datagrams::SendDatagramError, streams::StreamId, turn::Turn};
 
-/// Acknowledgments leave their own path only for one whose round trip is below this share of its own: where paths are
-/// alike, a path that breaks takes no acknowledgments of another with it.
-const SHORTER_BY: (u32, u32) = (3, 4);
+/// Acknowledgments leave their own path only for one whose round trip is below this share of its own: a path that
+/// breaks takes acknowledgments of another with it, and a round trip that is measured by two ways back looks like a
+/// queue.
+const SHORTER_BY: (u32, u32) = (1, 4);
+/// A path by which less than one in so many bytes has come of what has come by the own path is too slow to carry its
+/// acknowledgments: at least one in 25 bytes of a full path is acknowledgment.
+const SLOWER_BY: u64 = 16;
 /// A path by which nothing has come for so many of its round trips carries no acknowledgments of others.
 const HEARD_WITHIN_RTTS: u32 = 2;
 
@@ -113,8 +117,8 @@ impl Connection {
         (self.streams.can_send_pinned(path) || self.datagrams.can_send_pinned(path)) && self.live().contains(&path)
     }
 
-    /// It is a path's turn to send what is pinned to it and, if `is_common`, what is pinned to none. A DATAGRAM leaves on
-    /// the paths of `copies` too.
+    /// It is a path's turn to send what is pinned to it and, if `is_common`, what is pinned to none. A DATAGRAM leaves
+    /// on the paths of `copies` too.
     pub(super) fn begin_turn(&mut self, path: DataSpace, is_common: bool, copies: &[DataSpace]) {
         let copies = copies.iter().copied().filter(|other| *other != path).collect();
         let turn = Turn { path, is_common, live: self.live(), copies };
@@ -130,9 +134,9 @@ impl Connection {
 
     /// Has a stream leave on one path from now on, or on any again (`None`).
     ///
-    /// While that path does not answer and another one does, and once it is gone, the stream leaves on the others: it is
-    /// delivered whatever becomes of the path. What has left already stays where it is. Of streams that are ready to be
-    /// sent on a path, those pinned to it go first; priorities count among these and among the others.
+    /// While that path does not answer and another one does, and once it is gone, the stream leaves on the others: it
+    /// is delivered whatever becomes of the path. What has left already stays where it is. Of streams that are ready to
+    /// be sent on a path, those pinned to it go first; priorities count among these and among the others.
     ///
     /// # Errors
     /// When there is no such path, or nothing of the stream is left to be sent.
@@ -176,7 +180,12 @@ impl Connection {
             let shortest = self.paths.sets().filter(works).filter(is_alive).min_by_key(|set| rtt(set));
             let own = self.paths.set(space).filter(works).map(rtt);
             let (numerator, denominator) = SHORTER_BY;
-            let is_worth_it = |set: &&PathSet| own.is_none_or(|own| rtt(set) * denominator < own * numerator);
+            let arrived = |set: &PathSet| set.iter().map(|path| path.received).sum::<u64>();
+            let arrived_on_own = self.paths.set(space).map_or(0, arrived);
+            let is_worth_it = |set: &&PathSet| {
+                own.is_none_or(|own| rtt(set) * denominator < own * numerator)
+                    && arrived(set).saturating_mul(SLOWER_BY) >= arrived_on_own
+            };
             if let Some(shortest) = shortest.filter(is_worth_it) {
                 return shortest.id();
             }

@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 
-use smallvec::SmallVec;
 use thalweg_recovery::DataSpace;
 
 use crate::frame::ty;
-use crate::turn::Turn;
 use crate::varint;
 
+use super::control::{Control, Waiting};
 use super::flow::{CONNECTION_STATE, SEND_STATE, SEND_STEP, Share};
-use super::recv::{Recv, RecvState};
+use super::pins::Pins;
+use super::recv::RecvState;
 use super::scheduler::Scheduler;
 use super::send::{Ready, Send};
 use super::send_buffer::SparePool;
-use super::{ClosedStream, Dir, SentControl, SentStreams, StreamEvent, StreamId, Streams, StreamsConfig};
+use super::{Dir, SentControl, SentStreams, StreamEvent, StreamId, Streams, StreamsConfig};
 
 /// What every stream may hold even if the connection's send window is full, bytes: a stream that the peer does not
 /// read must not stop the others for good.
@@ -40,77 +40,6 @@ const BUDGET_WINDOWS: u64 = 16;
 /// wait for those that filled the connection's part of the budget.
 const BUDGET_FLOOR: u64 = 16 * 1024;
 
-/// A frame other than STREAM that waits, and needs its stream to be written.
-#[derive(Copy, Clone, Debug)]
-enum Waiting {
-    Reset(StreamId),
-    Stop(StreamId),
-    Credit(StreamId),
-    Blocked(StreamId),
-}
-
-/// The frames other than STREAM that wait to be written.
-#[derive(Debug, Default)]
-pub(super) struct Control {
-    queue: VecDeque<Waiting>,
-    /// Frames of streams that the peer does not allow yet: only after a rejected 0-RTT.
-    held_back: Vec<Waiting>,
-    pub(super) max_data: bool,
-    pub(super) max_streams: [bool; 2],
-    pub(super) streams_blocked: [bool; 2],
-    data_blocked: bool,
-    /// The limit of the last report to the peer that we are blocked.
-    pub(super) data_blocked_at: Option<u64>,
-}
-
-impl Control {
-    fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-            && !self.max_data
-            && !self.data_blocked
-            && self.max_streams == [false; 2]
-            && self.streams_blocked == [false; 2]
-    }
-
-    /// The peer may allow more streams now.
-    pub(super) fn release(&mut self) {
-        self.queue.extend(self.held_back.drain(..));
-    }
-
-    pub(super) fn queue_reset(&mut self, id: StreamId, stream: &mut Send) {
-        if !std::mem::replace(&mut stream.reset_queued, true) {
-            self.queue.push_back(Waiting::Reset(id));
-        }
-    }
-
-    pub(super) fn queue_stop(&mut self, id: StreamId, stream: &mut Recv) {
-        if !std::mem::replace(&mut stream.stop_queued, true) {
-            self.queue.push_back(Waiting::Stop(id));
-        }
-    }
-
-    pub(super) fn queue_credit(&mut self, id: StreamId, stream: &mut Recv) {
-        if !std::mem::replace(&mut stream.credit_queued, true) {
-            self.queue.push_back(Waiting::Credit(id));
-        }
-    }
-
-    fn queue_blocked(&mut self, id: StreamId, stream: &mut Send) {
-        if !std::mem::replace(&mut stream.blocked_queued, true) {
-            self.queue.push_back(Waiting::Blocked(id));
-        }
-    }
-}
-
-/// The streams that are pinned to a path.
-#[derive(Debug)]
-struct Pinned {
-    path: DataSpace,
-    scheduler: Scheduler,
-    /// How many of them are in each state of readiness.
-    counts: [usize; 4],
-}
-
 /// What the sending parts of all streams share.
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -132,10 +61,8 @@ pub(super) struct Outgoing {
     pub(super) unfinished: usize,
     /// Of the streams that are pinned to no path.
     scheduler: Scheduler,
-    /// Those that are, by path; none that is empty.
-    pinned: Vec<Pinned>,
-    /// What may be written now; `None`: everything.
-    turn: Option<Turn>,
+    /// Those that are, by path.
+    pub(super) pins: Pins,
     /// Streams whose writers wait for room in the connection's send window.
     waiters: VecDeque<StreamId>,
     pub(super) pool: SparePool,
@@ -157,8 +84,7 @@ impl Outgoing {
             counts: [0; 4],
             unfinished: 0,
             scheduler: Scheduler::default(),
-            pinned: Vec::new(),
-            turn: None,
+            pins: Pins::default(),
             waiters: VecDeque::new(),
             pool: SparePool::default(),
         }
@@ -201,7 +127,7 @@ impl Outgoing {
     }
 
     /// The connection's credit that is left.
-    fn credit(&self) -> u64 {
+    pub(super) fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.data_sent)
     }
 
@@ -239,62 +165,20 @@ impl Outgoing {
         self.unsent -= stream.counted.unsent;
         self.counts[stream.counted.ready.index()] -= 1;
         self.unfinished -= usize::from(stream.counted.is_unfinished);
-        if let Some(path) = stream.pin {
-            self.pinned_to(path).counts[stream.counted.ready.index()] -= 1;
-            self.forget_unused_pins();
-        }
+        self.pins.count(stream.pin, stream.counted.ready, false);
     }
 
     /// Pins a stream to a path, or to none.
     pub(super) fn pin(&mut self, control: &mut Control, id: StreamId, stream: &mut Send, path: Option<DataSpace>) {
-        let ready = stream.counted.ready.index();
         self.scheduler_of(stream.pin).remove(id, stream.priority, &mut stream.slot);
-        if let Some(old) = std::mem::replace(&mut stream.pin, path) {
-            self.pinned_to(old).counts[ready] -= 1;
-        }
-        if let Some(new) = path {
-            self.pinned_to(new).counts[ready] += 1;
-        }
-        self.forget_unused_pins();
+        self.pins.count(stream.pin, stream.counted.ready, false);
+        self.pins.count(path, stream.counted.ready, true);
+        stream.pin = path;
         self.refresh(control, id, stream);
     }
 
-    fn pinned_to(&mut self, path: DataSpace) -> &mut Pinned {
-        let at = self.pinned.iter().position(|pinned| pinned.path == path).unwrap_or_else(|| {
-            self.pinned.push(Pinned { path, scheduler: Scheduler::default(), counts: [0; 4] });
-            self.pinned.len() - 1
-        });
-        &mut self.pinned[at]
-    }
-
-    fn forget_unused_pins(&mut self) {
-        self.pinned.retain(|pinned| pinned.counts != [0; 4]);
-    }
-
     fn scheduler_of(&mut self, pin: Option<DataSpace>) -> &mut Scheduler {
-        match pin {
-            None => &mut self.scheduler,
-            Some(path) => &mut self.pinned_to(path).scheduler,
-        }
-    }
-
-    /// How many streams that may send now are in a state.
-    fn sendable(&self, ready: Ready) -> usize {
-        let Some(turn) = &self.turn else { return self.count(ready) };
-        let (admitted, others): (Vec<&Pinned>, Vec<&Pinned>) =
-            self.pinned.iter().partition(|pinned| turn.admits(pinned.path));
-        let sum = |of: Vec<&Pinned>| of.iter().map(|pinned| pinned.counts[ready.index()]).sum::<usize>();
-        if turn.is_common { self.count(ready) - sum(others) } else { sum(admitted) }
-    }
-
-    /// The pins of the streams that may send now, those of the path whose turn it is first.
-    fn sources(&self) -> SmallVec<[Option<DataSpace>; 2]> {
-        let Some(turn) = &self.turn else {
-            let pins = self.pinned.iter().map(|pinned| Some(pinned.path));
-            return pins.chain([None]).collect();
-        };
-        let pins = self.pinned.iter().map(|pinned| pinned.path).filter(|path| turn.admits(*path));
-        pins.map(Some).chain(turn.is_common.then_some(None)).collect()
+        pin.map_or(&mut self.scheduler, |path| self.pins.scheduler(path))
     }
 
     /// Something about a stream changed: counts and schedules it anew.
@@ -303,11 +187,8 @@ impl Outgoing {
         if ready != stream.counted.ready {
             self.counts[stream.counted.ready.index()] -= 1;
             self.counts[ready.index()] += 1;
-            if let Some(path) = stream.pin {
-                let counts = &mut self.pinned_to(path).counts;
-                counts[stream.counted.ready.index()] -= 1;
-                counts[ready.index()] += 1;
-            }
+            self.pins.count(stream.pin, ready, true);
+            self.pins.count(stream.pin, stream.counted.ready, false);
             stream.counted.ready = ready;
         }
         let unsent = stream.buffer.unsent();
@@ -473,37 +354,8 @@ impl Streams {
     /// Whether [`Streams::write_data`] has something.
     pub fn can_send_data(&self) -> bool {
         let outgoing = &self.outgoing;
-        outgoing.sendable(Ready::Free) > 0 || (outgoing.sendable(Ready::Fresh) > 0 && outgoing.credit() > 0)
-    }
-
-    /// Whether a stream is pinned to a path.
-    pub(crate) fn has_pins(&self) -> bool {
-        !self.outgoing.pinned.is_empty()
-    }
-
-    /// Whether streams that are pinned to this path have something to send.
-    pub(crate) fn can_send_pinned(&self, path: DataSpace) -> bool {
-        let own = self.outgoing.pinned.iter().find(|pinned| pinned.path == path);
-        own.is_some_and(|own| {
-            let count = |ready: Ready| own.counts[ready.index()];
-            count(Ready::Free) > 0 || count(Ready::Fresh) > 0 && self.outgoing.credit() > 0
-        })
-    }
-
-    /// From now on, only what a turn admits can be sent; `None`: everything.
-    pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
-        self.outgoing.turn = turn;
-    }
-
-    /// Pins what a stream sends to a path, or to none (see [`Connection::pin_stream`]).
-    ///
-    /// [`Connection::pin_stream`]: crate::Connection::pin_stream
-    pub(crate) fn pin(&mut self, id: StreamId, path: Option<DataSpace>) -> Result<(), ClosedStream> {
-        let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
-        if stream.pin != path {
-            self.outgoing.pin(&mut self.control, id, stream, path);
-        }
-        Ok(())
+        let count = |ready| outgoing.pins.sendable(ready, outgoing.count(ready));
+        count(Ready::Free) > 0 || (count(Ready::Fresh) > 0 && outgoing.credit() > 0)
     }
 
     /// The sum of the bytes of all streams sent at least once.
@@ -630,12 +482,8 @@ impl Streams {
     ///
     /// Frames always carry their length. Needs some 64 bytes of room to be sure to make progress.
     pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
-        if self.outgoing.pinned.is_empty() && self.outgoing.turn.is_none() {
-            self.write_frames(buf, limit, record, None);
-        } else {
-            for pin in self.outgoing.sources() {
-                self.write_frames(buf, limit, record, pin);
-            }
+        for pin in self.outgoing.pins.sources() {
+            self.write_frames(buf, limit, record, pin);
         }
         self.wake_waiters();
     }

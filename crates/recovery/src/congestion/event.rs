@@ -163,8 +163,6 @@ pub struct AckEvent<'a> {
     pub congestion: Option<CongestionEvent>,
     /// Persistent congestion: the window has to fall to its minimum.
     pub persistent_congestion: bool,
-    /// The other paths of the connection that have something in flight and answer. Empty where there is one path.
-    pub siblings: &'a [Sibling],
 }
 
 impl AckEvent<'_> {

@@ -74,8 +74,8 @@ impl Path {
             period: RecoveryPeriod { in_recovery: self.episode.in_recovery, is_fresh: tally.is_fresh },
             congestion: tally.congestion,
             persistent_congestion: is_collapse,
-            siblings,
         };
+        self.controller.on_siblings(siblings);
         let change = self.controller.on_ack(&event);
         // A new estimate of the round trip is one that every rate may depend on.
         if change == Change::Allowance || self.tally.has_rtt_sample {

@@ -160,8 +160,8 @@ pub struct SideResult {
     pub unanswered_initials: u64,
     /// On request.
     pub series: Series,
-    /// What it did on each of several paths that it used at once, in the order of [`FlowPlan::beside`], after that of the
-    /// handshake; empty where it used one.
+    /// What it did on each of several paths that it used at once, in the order of [`FlowPlan::beside`], after that of
+    /// the handshake; empty where it used one.
     ///
     /// [`FlowPlan::beside`]: crate::FlowPlan::beside
     pub ways: Vec<WayResult>,

@@ -3,13 +3,14 @@
 //! - **Everything**, where the scheduler wants it ([`PathScheduler::is_redundant`]): each path sends again what others
 //!   have under way, the oldest first, before it sends what is new.
 //! - **What holds up the peer's credit**: where the peer permits no more, since bytes are missing that are under way on
-//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there, or expected later than
-//!   here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a Deployable
-//!   Multipath TCP", NSDI 2012, section 4.2).
+//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there, or expected later
+//!   than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a
+//!   Deployable Multipath TCP", NSDI 2012, section 4.2).
 //! - **What another path delivers sooner**, at the end of a transfer: once the application has written the end of its
-//!   streams and all of that has left, a path with room sends again what others have under way, the newest first, if its
-//!   acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just filled
-//!   its queue, was given before there was an end in sight then costs no more than the time to send it once more.
+//!   streams and all of that has left, a path with room sends again what others have under way, the newest first, if
+//!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
+//!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
+//!   more.
 //!
 //! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer.
 //!
@@ -33,6 +34,8 @@ const OVERDUE: u32 = 4;
 /// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
 /// about alike send nothing twice.
 const SOONER_BY: u32 = 2;
+/// No estimate of a delay is longer.
+const LONGEST: Duration = Duration::from_secs(3_600);
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Which packets have been copied.
@@ -64,29 +67,35 @@ impl Across {
         recovery: &Recovery<Box<SentFrames>>,
         streams: &mut Streams,
     ) -> bool {
-        let rtt = |space| recovery.space_path(space).map(Path::rtt);
-        let Some(here) = rtt(to) else { return false };
+        let Some(here) = recovery.space_path(to).map(Path::rtt) else { return false };
         let mut found = 0;
         for from in others.iter().copied().filter(|from| *from != to) {
-            let Some(there) = rtt(from) else { continue };
+            let Some(path) = recovery.space_path(from) else { continue };
+            let there = path.rtt();
             let overdue = there.smoothed + (there.variation * OVERDUE).max(GRANULARITY);
-            let is_later = |sent: Instant| {
+            let packets = u32::try_from(recovery.outstanding_data(SpaceId::Data(from)).count()).unwrap_or(u32::MAX);
+            // How long it takes to deliver what is under way; `None`: the path has not delivered anything yet.
+            let drain = path.delivery_rate().map(|rate| rate.time_for(path.bytes_in_flight()).min(LONGEST));
+            let times = if worth == Worth::Sooner { SOONER_BY } else { 1 };
+            let is_later = |place: usize, sent: Instant| {
                 let age = now.saturating_since(sent);
-                let times = if worth == Worth::Sooner { SOONER_BY } else { 1 };
-                age >= overdue || there.smoothed.saturating_sub(age) > here.smoothed * times
+                let ahead = u32::try_from(place + 1).unwrap_or(u32::MAX).min(packets);
+                let drained = drain.map(|drain| drain * ahead / packets.max(1));
+                let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
+                age >= overdue || due.is_none_or(|due| due > here.smoothed * times)
             };
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
-            let is_worth_it = |(number, sent_at, sent): &(u64, Instant, &Box<SentFrames>)| {
+            let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &Box<SentFrames>))| {
                 let is_due = || match worth {
                     Worth::All => true,
-                    Worth::Blocking => is_later(*sent_at),
-                    Worth::Sooner => is_later(*sent_at) && streams.is_of_finished(&sent.streams),
+                    Worth::Blocking => is_later(*place, *sent_at),
+                    Worth::Sooner => is_later(*place, *sent_at) && streams.is_of_finished(&sent.streams),
                 };
                 !sent.is_copy && !sent.streams.is_empty() && !copied.contains(*number) && is_due()
             };
-            let worthy = recovery.outstanding_sent(SpaceId::Data(from)).filter(is_worth_it);
-            let worthy = worthy.map(|(number, _, sent)| (number, &sent.streams));
+            let worthy = recovery.outstanding_sent(SpaceId::Data(from)).enumerate().filter(is_worth_it);
+            let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
             let left = count - found;
             let chosen: SmallVec<[(u64, &SentStreams); 16]> = match worth {
                 Worth::All | Worth::Blocking => worthy.take(left).collect(),

@@ -282,8 +282,8 @@ impl Repeat {
         self.is_copying
     }
 
-    /// Makes up to `most` datagrams' worth of what the paths `others` have under way due once more, for `path` to carry.
-    /// Returns whether there is something to copy: [`Self::on_copied`] is to follow once it has left.
+    /// Makes up to `most` datagrams' worth of what the paths `others` have under way due once more, for `path` to
+    /// carry. Returns whether there is something to copy: [`Self::on_copied`] is to follow once it has left.
     pub fn owe_across(
         &mut self,
         now: Instant,

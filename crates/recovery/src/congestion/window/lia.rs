@@ -1,4 +1,5 @@
-//! Linked increases (LIA): NewReno whose paths together grow as one flow on the best of them would (RFC 6356 section 3).
+//! Linked increases (LIA): NewReno whose paths together grow as one flow on the best of them would (RFC 6356 section
+//! 3).
 //!
 //! ```text
 //! alpha      = cwnd_total × max(cwnd_i / rtt_i²) / (sum(cwnd_i / rtt_i))²
@@ -6,17 +7,17 @@
 //! congestion cwnd_i / 2, as NewReno: only the increase is linked
 //! ```
 //!
-//! `cwnd_total / alpha` is a window too, and does not need a scaled alpha (section 4) to be a whole number. With `b` the
-//! path whose `cwnd / rtt²` is largest,
+//! `cwnd_total / alpha` is a window too, and does not need a scaled alpha (section 4) to be a whole number. With `b`
+//! the path whose `cwnd / rtt²` is largest,
 //!
 //! ```text
 //! linked     = cwnd_total / alpha = (sum(cwnd_i × rtt_b / rtt_i))² / cwnd_b
 //! per ACK    cwnd_i += acked × datagram / max(linked, cwnd_i)
 //! ```
 //!
-//! so this is NewReno which waits until `max(linked, cwnd_i)` bytes are acknowledged instead of `cwnd_i`. A path that is
-//! alone is NewReno to the byte. The paths that count are those with something in flight that answer
-//! ([`AckEvent::siblings`]): who carries nothing takes nothing of a bottleneck.
+//! so this is NewReno which waits until `max(linked, cwnd_i)` bytes are acknowledged instead of `cwnd_i`. A path that
+//! is alone is NewReno to the byte. The paths that count are those with something in flight that answer
+//! ([`Controller::on_siblings`]): who carries nothing takes nothing of a bottleneck.
 //!
 //! The start of each path is its own, as in the RFC: linked is congestion avoidance only.
 
@@ -25,15 +26,15 @@ use thalweg_units::{Duration, Instant};
 
 use super::growth::{Growth, Signal};
 use super::new_reno::NewReno;
+use crate::congestion::Sibling;
 use crate::congestion::view::View;
-use crate::congestion::{AckEvent, Sibling};
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lia {
     reno: NewReno,
-    /// `cwnd_total / alpha` in bytes; `None` where the path is alone.
-    linked: Option<u64>,
+    /// The other paths that carry data.
+    others: SmallVec<[Flight; 4]>,
 }
 
 /// A window in bytes, and a round-trip time in microseconds: at least one, and at most what fits 32 bits, so that its
@@ -57,20 +58,28 @@ fn linked(paths: &[Flight]) -> u64 {
     u64::try_from(sum * sum / u128::from(window.max(1))).unwrap_or(u64::MAX)
 }
 
+impl Lia {
+    /// So many bytes are acknowledged until the window grows by a datagram.
+    fn step(&self, view: View) -> u64 {
+        if self.others.is_empty() {
+            return view.window;
+        }
+        let own = flight(view.window, view.smoothed_rtt);
+        let all: SmallVec<[Flight; 4]> = self.others.iter().copied().chain([own]).collect();
+        linked(&all).max(view.window)
+    }
+}
+
 impl Growth for Lia {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
-        let step = self.linked.map_or(view.window, |linked| linked.max(view.window));
+        let step = self.step(view);
         // NewReno's window grows by a datagram whenever so much is acknowledged, and is the next step then.
         let grown = self.reno.grow(View { window: step, ..view }, acked);
         view.window + (grown - step)
     }
 
-    fn observe(&mut self, view: View, event: &AckEvent<'_>, _recovering: bool) {
-        self.linked = (!event.siblings.is_empty()).then(|| {
-            let others = event.siblings.iter().map(|sibling: &Sibling| flight(sibling.window, sibling.smoothed_rtt));
-            let own = flight(view.window, view.smoothed_rtt);
-            linked(&others.chain([own]).collect::<SmallVec<[Flight; 4]>>())
-        });
+    fn on_siblings(&mut self, siblings: &[Sibling]) {
+        self.others = siblings.iter().map(|sibling| flight(sibling.window, sibling.smoothed_rtt)).collect();
     }
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
@@ -79,8 +88,7 @@ impl Growth for Lia {
 
     /// A tooth climbs half a window, by a datagram for each linked window that is acknowledged.
     fn cycle(&self, view: View) -> u32 {
-        let step = self.linked.map_or(view.window, |linked| linked.max(view.window));
-        self.reno.cycle(View { window: step, ..view })
+        self.reno.cycle(View { window: self.step(view), ..view })
     }
 
     fn on_start_exit(&mut self, view: View) {
@@ -105,7 +113,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Scene;
 
     const DATAGRAM: u64 = 1_200;
 
@@ -119,12 +126,10 @@ mod tests {
 
     /// The increase of a path for acknowledged bytes beside others, each a window and a round-trip time.
     fn grown(own: (u64, u64), others: &[(u64, u64)], acked: u64) -> u64 {
-        let mut scene = Scene::new();
         let siblings: Vec<Sibling> =
             others.iter().map(|(window, rtt)| Sibling { window: *window, smoothed_rtt: ms(*rtt) }).collect();
-        let event = AckEvent { siblings: &siblings, ..scene.ack(acked, Some(ms(own.1)), false) };
         let mut lia = Lia::default();
-        lia.observe(view(own.0, ms(own.1)), &event, false);
+        lia.on_siblings(&siblings);
         lia.grow(view(own.0, ms(own.1)), acked) - own.0
     }
 
@@ -160,9 +165,9 @@ mod tests {
     #[test]
     fn a_path_alone_is_new_reno_to_the_byte() {
         let (mut lia, mut reno) = (Lia::default(), NewReno::default());
-        let (mut windows, mut scene) = ((12_000, 12_000), Scene::new());
+        let mut windows = (12_000, 12_000);
         for acked in (1..2_000u64).map(|n| n * 7_919 % 30_000) {
-            lia.observe(view(windows.0, ms(50)), &scene.ack(acked, Some(ms(50)), false), false);
+            lia.on_siblings(&[]);
             windows = (lia.grow(view(windows.0, ms(50)), acked), reno.grow(view(windows.1, ms(50)), acked));
             assert_eq!(windows.0, windows.1);
             if acked % 11 == 0 {
@@ -176,12 +181,11 @@ mod tests {
 
     #[test]
     fn a_sibling_that_is_gone_is_forgotten() {
-        let mut scene = Scene::new();
         let siblings = [Sibling { window: 24_000, smoothed_rtt: ms(50) }];
         let mut lia = Lia::default();
-        lia.observe(view(24_000, ms(50)), &AckEvent { siblings: &siblings, ..scene.ack(0, None, false) }, false);
+        lia.on_siblings(&siblings);
         assert_eq!(lia.grow(view(24_000, ms(50)), 24_000), 24_000);
-        lia.observe(view(24_000, ms(50)), &scene.ack(0, None, false), false);
+        lia.on_siblings(&[]);
         assert_eq!(lia.grow(view(24_000, ms(50)), 0), 24_000 + DATAGRAM);
     }
 
@@ -206,7 +210,8 @@ mod tests {
             let paths: Vec<(u64, u64)> = paths.into_iter().map(|(datagrams, rtt)| (datagrams * DATAGRAM, rtt)).collect();
             let acked = paths[0].0 * rounds;
             let (ours, theirs) = (grown(paths[0], &paths[1..], acked), rfc6356(&paths, acked));
-            // Whole datagrams: what is not one yet is remembered. A window that grows meanwhile needs more for the next.
+            // Whole datagrams: what is not one yet is remembered. A window that grows meanwhile needs more for the
+            // next.
             let most = (theirs * 1.001) as u64 + 1;
             prop_assert!(ours <= most, "{} {}", ours, theirs);
             let step = acked as f64 * DATAGRAM as f64 / theirs;

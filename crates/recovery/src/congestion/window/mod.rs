@@ -36,7 +36,7 @@ use super::start::{Congested, Departure, Proposal, Start};
 use super::view::View;
 use super::{
     AckEvent, Allowance, Change, CongestionEvent, Controller, ControllerPolicies, Decrease, MARKED_ALL, PathContext,
-    PathView, WindowParts,
+    PathView, Sibling, WindowParts,
 };
 use crate::congestion::table::algorithms;
 use crate::pacing;
@@ -415,6 +415,10 @@ impl Controller for Window {
             }
         }
         Change::None
+    }
+
+    fn on_siblings(&mut self, siblings: &[Sibling]) {
+        self.growth.on_siblings(siblings);
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {

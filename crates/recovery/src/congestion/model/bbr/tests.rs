@@ -154,7 +154,6 @@ impl Stage {
             period: RecoveryPeriod { in_recovery: self.recovers_until.is_some(), is_fresh: true },
             congestion,
             persistent_congestion: ack.persistent,
-            siblings: &[],
         };
         assert_eq!(self.bbr.on_ack(&event), Change::Allowance);
         if self.phases.last() != Some(&self.bbr.phase) {

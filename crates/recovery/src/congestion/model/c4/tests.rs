@@ -102,7 +102,6 @@ impl Stage {
             period: RecoveryPeriod { in_recovery: false, is_fresh: true },
             congestion,
             persistent_congestion: ack.persistent,
-            siblings: &[],
         };
         assert_eq!(self.c4.on_ack(&event), Change::Allowance);
     }
