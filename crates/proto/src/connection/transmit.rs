@@ -95,9 +95,11 @@ impl Connection {
                 return Some(batch);
             }
         }
-        self.end_turn();
         common.into_iter().find_map(|id| {
             let key = self.paths.set(id)?.active().key();
+            if has_own {
+                self.begin_turn(id, true, &[]);
+            }
             self.transmit_sooner(now, key, max_segments, buf)
                 .or_else(|| self.transmit_again(now, key, max_segments, buf))
         })

@@ -6,7 +6,8 @@ use thalweg_recovery::DataSpace;
 use super::recv::RecvState;
 use super::send::{Ready, Send};
 use super::{
-    ClosedStream, Dir, Incoming, ReadError, Recv, StreamEvent, StreamId, Streams, WriteError, control::Control,
+    ClosedStream, Dir, Incoming, ReadError, Recv, SentStreams, StreamEvent, StreamId, Streams, WriteError,
+    control::Control,
 };
 
 use crate::turn::Turn;
@@ -157,6 +158,12 @@ impl Streams {
     /// Whether a stream is pinned to a path.
     pub(crate) fn has_pins(&self) -> bool {
         !self.outgoing.pins.is_empty()
+    }
+
+    /// Whether this record has data of a stream that is pinned to a path.
+    pub(crate) fn is_pinned(&self, sent: &SentStreams) -> bool {
+        let is_pinned = |id| self.send.get(id).is_some_and(|stream| stream.pin.is_some());
+        self.has_pins() && sent.chunks.iter().any(|chunk| is_pinned(&chunk.id))
     }
 
     /// Whether streams that are pinned to this path have something to send.

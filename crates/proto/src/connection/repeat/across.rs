@@ -12,7 +12,8 @@
 //!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
 //!   more.
 //!
-//! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer.
+//! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
+//! to a path is not copied on another.
 //!
 //! [`PathScheduler::is_redundant`]: crate::PathScheduler::is_redundant
 
@@ -92,7 +93,8 @@ impl Across {
                     Worth::Blocking => is_later(*place, *sent_at),
                     Worth::Sooner => is_later(*place, *sent_at) && streams.is_of_finished(&sent.streams),
                 };
-                !sent.is_copy && !sent.streams.is_empty() && !copied.contains(*number) && is_due()
+                let is_copied = sent.is_copy || copied.contains(*number);
+                !is_copied && !sent.streams.is_empty() && !streams.is_pinned(&sent.streams) && is_due()
             };
             let worthy = recovery.outstanding_sent(SpaceId::Data(from)).enumerate().filter(is_worth_it);
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
