@@ -87,7 +87,7 @@ impl Across {
             };
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
-            let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &Box<SentFrames>))| {
+            let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &SentFrames))| {
                 let is_due = || match worth {
                     Worth::All => true,
                     Worth::Blocking => is_later(*place, *sent_at),
@@ -96,7 +96,9 @@ impl Across {
                 let is_copied = sent.is_copy || copied.contains(*number);
                 !is_copied && !sent.streams.is_empty() && !streams.is_pinned(&sent.streams) && is_due()
             };
-            let worthy = recovery.outstanding_sent(SpaceId::Data(from)).enumerate().filter(is_worth_it);
+            let outstanding = recovery.outstanding_sent(SpaceId::Data(from));
+            let outstanding = outstanding.map(|(number, sent_at, sent)| (number, sent_at, &**sent));
+            let worthy = outstanding.enumerate().filter(is_worth_it);
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
             let left = count - found;
             let chosen: SmallVec<[(u64, &SentStreams); 16]> = match worth {
