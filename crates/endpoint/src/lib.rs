@@ -135,7 +135,7 @@ pub use crate::{
     incoming::{Incoming, IncomingFuture, RetryError},
     paths::{
         Candidate, ClosePathError, DataSpace, MultipathConfig, OpenPathError, Order, Path, PathReport, PathScheduler,
-        SchedulerFactory, SchedulerPolicy,
+        PinError, SchedulerFactory, SchedulerPolicy,
     },
     recv_stream::RecvStream,
     roots::NoNativeRoots,

@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use thalweg_proto::TransportErrorCode;
 pub use thalweg_proto::{
-    Candidate, ClosePathError, MultipathConfig, OpenPathError, Order, PathReport, PathScheduler, SchedulerFactory,
-    SchedulerPolicy,
+    Candidate, ClosePathError, MultipathConfig, OpenPathError, Order, PathReport, PathScheduler, PinError,
+    SchedulerFactory, SchedulerPolicy,
 };
 pub use thalweg_recovery::DataSpace;
 
@@ -41,6 +42,16 @@ impl Path {
     /// Tells the peer whether to send on it only while no other path can be used. Returns whether the path is there.
     pub fn set_backup(&self, is_backup: bool) -> bool {
         self.connection.with_machine(|machine, _| machine.set_path_backup(self.id, is_backup))
+    }
+
+    /// Queues an unreliable datagram (RFC 9221) for this path, as [`Connection::send_datagram`] does for any. It must
+    /// fit a packet of this path. If the path does not answer, or goes, before it has left, it leaves on another.
+    ///
+    /// # Errors
+    ///
+    /// If the path is not open, or the datagram was not queued.
+    pub fn send_datagram(&self, data: Bytes) -> Result<(), PinError> {
+        self.connection.with_machine(|machine, _| machine.send_datagram_on(self.id, data))
     }
 
     /// Gives the path up; what is under way on it is delivered by the others.

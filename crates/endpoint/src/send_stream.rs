@@ -8,7 +8,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use thalweg_proto::streams::{StreamId, WriteError as Refusal};
+use thalweg_proto::{
+    PinError,
+    streams::{StreamId, WriteError as Refusal},
+};
+use thalweg_recovery::DataSpace;
 use tokio::io::AsyncWrite;
 
 use crate::{
@@ -218,6 +222,23 @@ impl SendStream {
     pub fn set_priority(&self, priority: i32) -> Result<(), ClosedStream> {
         let mut state = self.connection.lock();
         state.machine.streams().set_priority(self.id, priority).map_err(|_| ClosedStream)
+    }
+
+    /// Has the stream leave on one of several paths from now on, or on any again (`None`, as at the start).
+    ///
+    /// While that path does not answer and another one does, and once it is gone, the stream leaves on the others: it
+    /// is delivered whatever becomes of the path. What has left already stays where it is, and what is lost of it
+    /// leaves again on the path. Only what this end sends is pinned; the peer decides for its own direction.
+    ///
+    /// # Errors
+    ///
+    /// [`PinError::NoSuchPath`] if no path of this identifier is open, [`PinError::ClosedStream`] if the stream is
+    /// over.
+    pub fn set_path(&self, path: Option<DataSpace>) -> Result<(), PinError> {
+        let mut state = self.connection.lock();
+        let result = state.machine.pin_stream(self.id, path);
+        self.connection.unlock_and_drive(state);
+        result
     }
 }
 

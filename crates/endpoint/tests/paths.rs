@@ -5,8 +5,12 @@ use crate::common;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use common::{Identity, digest, pattern, within};
-use thalweg::{ClosePathError, Connection, Endpoint, EndpointBuilder, MultipathConfig, OpenPathError, TransportConfig};
+use thalweg::{
+    ClosePathError, Connection, DataSpace, Endpoint, EndpointBuilder, MultipathConfig, OpenPathError, Path, PinError,
+    TransportConfig,
+};
 
 fn transport(wants_several: bool) -> Arc<TransportConfig> {
     let multipath = wants_several.then(MultipathConfig::default);
@@ -57,6 +61,29 @@ async fn a_download_takes_two_addresses_of_loopback() {
         assert_eq!(sent.len(), 2);
         assert!(sent.iter().all(|bytes| *bytes > 100_000), "{sent:?}");
         assert_eq!(server.paths()[1].stats().unwrap().remote.ip(), second().unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_and_a_datagram_take_the_path_that_they_are_pinned_to() {
+    within(async {
+        let (client, server, _endpoints) = connect(true, true).await;
+        let path = client.open_path(second(), None).await.unwrap();
+        let sent = |path: &Path| path.stats().unwrap().stats.bytes_sent;
+        let first = client.paths()[0].clone();
+        let before = (sent(&first), sent(&path));
+        let mut send = client.open_uni().await.unwrap();
+        send.set_path(Some(path.id())).unwrap();
+        send.write_all(&pattern(1_000_000)).await.unwrap();
+        send.finish().unwrap();
+        let mut received = server.accept_uni().await.unwrap();
+        assert_eq!(received.read_to_end(1_000_001).await.unwrap().len(), 1_000_000);
+        let after = (sent(&first), sent(&path));
+        assert!(after.1 - before.1 > 1_000_000 && after.0 - before.0 < 100_000, "{before:?} {after:?}");
+        path.send_datagram(Bytes::from_static(b"on the second")).unwrap();
+        assert_eq!(server.read_datagram().await.unwrap(), &b"on the second"[..]);
+        assert_eq!(send.set_path(Some(DataSpace(9))), Err(PinError::NoSuchPath));
     })
     .await;
 }

@@ -195,6 +195,7 @@ metrics! {
         "completion_less_interruptions" Seconds (in Completion) (is due) "`completion` minus the time for which the path was out or suspended during it",
         "completion_over_floor" Ratio (in Completion) (rank figures 7) "`completion` divided by the floor: the shortest time that links and policers allow for these data from the start of the flow",
         "completion_over_cold_floor" Ratio (in Completion) "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
+        "completion_beyond_cold_floor" Seconds (in Completion) "`completion` minus the same floor",
         "goodput" BitsPerSecond More (in Completion) (is due) (rank main, figures 6, differences 2) "application bytes divided by `completion`, 0 for a transfer that never completes; media divide by their duration, calls by that or by `completion` if it is longer, an endless flow by its lifetime; with `measure`, the bytes within the window divided by the flow's time in it",
         "competing_share" Share Neither (share of rates) "bytes that a transfer receives divided by what all transfers receive that share its direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths",
         "competing_share_over_fair" Ratio Neither "the same share divided by an equal one, 1 of n where n transfers share that direction, if all of them run for at least 30 round trips; the lowest of several paths",
@@ -222,6 +223,7 @@ metrics! {
         "packets_sent" Count Neither (rank table) "packets that the data sender sent",
         "packets_lost" Count (in Lost) (rank figures 10, differences 8) "packets that the data sender declared lost; for a flow that failed, also packets that were never acknowledged",
         "packets_spurious" Count (in Spurious) (rank figures 9, differences 9) "packets that were declared lost and arrived after all",
+        "spurious_rate" Share (in Spurious) "packets that were declared lost and arrived after all, divided by packets sent",
         "probe_share" Share (in Probes) "expiries of the data sender's probe timer divided by packets sent",
         "loss_rate" Share (in Lost) "packets lost, as `packets_lost` counts them, divided by packets sent; with `measure`, within the window",
         "ptos" Count (in Probes) (rank table, differences 11) "expiries of the probe timer (PTO) at both ends",
@@ -313,6 +315,28 @@ metrics! {
         "events" Count Neither "events of the simulator",
     }
 }
+
+/// The metrics of a flow that are known of each of several paths that it uses at once.
+pub const OF_PATHS: [&str; 18] = [
+    "bytes_sent",
+    "bytes_lost",
+    "bytes_spurious",
+    "packets_sent",
+    "packets_lost",
+    "packets_spurious",
+    "spurious_rate",
+    "loss_rate",
+    "ptos",
+    "probes",
+    "persistent_congestions",
+    "congestion_events",
+    "undos",
+    "ce_marks",
+    "max_window",
+    "max_in_flight",
+    "rtt",
+    "min_rtt",
+];
 
 /// The metric of that name.
 pub fn find(name: &str) -> Option<&'static Metric> {

@@ -20,6 +20,9 @@ pub struct RunRecord {
     pub decisions_hash: String,
     /// Per flow, in the order of the scenario.
     pub flows: Vec<Part>,
+    /// What a flow that uses several paths at once did on each of them, named by [`way`]. Empty where no flow does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<Part>,
     /// Per direction, `PATH.up` and `PATH.down`.
     pub links: Vec<Part>,
     /// Of the run as a whole.
@@ -113,6 +116,11 @@ impl Part {
     }
 }
 
+/// The name of what a flow did on one of its paths.
+pub fn way(flow: &str, path: &str) -> String {
+    format!("{flow} on {path}")
+}
+
 /// Adds a value; one that is not finite is left out, as it could not be stored.
 pub fn put(values: &mut Values, metric: &str, value: f64) {
     debug_assert!(crate::metric::find(metric).is_some(), "{metric}");
@@ -145,7 +153,10 @@ impl RunRecord {
         let part = |parts: &'_ [Part]| parts.iter().position(|part| part.name == subject);
         let values = match scope {
             Scope::Run => Some(&self.values),
-            Scope::Flow => part(&self.flows).map(|at| &self.flows[at].values),
+            Scope::Flow => {
+                let flow = part(&self.flows).map(|at| &self.flows[at].values);
+                flow.or_else(|| part(&self.ways).map(|at| &self.ways[at].values))
+            }
             Scope::Link => part(&self.links).map(|at| &self.links[at].values),
         };
         values.and_then(|values| values.get(metric)).map_or(&[], Vec::as_slice)

@@ -136,7 +136,8 @@ pub enum AckPath {
     /// The one that the packets came by, or another while that is silent.
     Same,
     /// The one with the lowest smoothed round-trip time among those by which packets have come lately, if that is below
-    /// three quarters of their own path's.
+    /// a quarter of their own path's, and if the path is not much slower: at least a sixteenth of the bytes of the own
+    /// path have come by it.
     #[default]
     Shortest,
 }

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
+use thalweg_recovery::DataSpace;
 
 use crate::error::TransportError;
 use crate::frame::ty;
+use crate::turn::Turn;
 use crate::varint;
 
 /// What happens to a datagram that finds the send queue full.
@@ -60,6 +62,14 @@ pub enum SendDatagramError {
     Blocked,
 }
 
+/// The datagrams that wait for one path.
+#[derive(Debug)]
+struct Pinned {
+    path: DataSpace,
+    /// With each, whether it is a copy of one that has left on another path.
+    queue: VecDeque<(Bytes, bool)>,
+}
+
 /// The datagrams of a connection that wait to be sent or read.
 #[derive(Debug)]
 pub struct Datagrams {
@@ -67,7 +77,13 @@ pub struct Datagrams {
     /// The peer's max_datagram_frame_size: 0 until known or if it takes none.
     peer_max_frame: u64,
     outgoing: VecDeque<Bytes>,
+    /// Of all that wait, but for copies.
     outgoing_bytes: usize,
+    /// Those that wait for one path, by path; none that is empty.
+    pinned: Vec<Pinned>,
+    copied_bytes: usize,
+    /// What may be written now; `None`: everything.
+    turn: Option<Turn>,
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     /// Where arriving datagrams are copied to: one allocation for many of them, used again once all are dropped.
@@ -96,6 +112,9 @@ impl Datagrams {
             peer_max_frame: 0,
             outgoing: VecDeque::new(),
             outgoing_bytes: 0,
+            pinned: Vec::new(),
+            copied_bytes: 0,
+            turn: None,
             incoming: VecDeque::new(),
             incoming_bytes: 0,
             arena: BytesMut::new(),
@@ -123,9 +142,10 @@ impl Datagrams {
 
     /// Drops what waits to be sent: it cannot leave any more.
     pub(crate) fn drop_unsent(&mut self) {
-        self.dropped_outgoing += self.outgoing.len() as u64;
-        self.outgoing = VecDeque::new();
-        self.outgoing_bytes = 0;
+        let pinned = self.pinned.iter().flat_map(|pinned| &pinned.queue).filter(|(_, is_copy)| !is_copy).count();
+        self.dropped_outgoing += (self.outgoing.len() + pinned) as u64;
+        (self.outgoing, self.pinned) = (VecDeque::new(), Vec::new());
+        (self.outgoing_bytes, self.copied_bytes) = (0, 0);
     }
 
     /// The largest payload that fits a packet with `room` bytes for frames; `None` if the peer takes no datagrams.
@@ -146,27 +166,113 @@ impl Datagrams {
 
     /// Queues a datagram. `room` is how many bytes of frames the smallest packet to come can carry.
     pub fn send(&mut self, data: Bytes, room: usize) -> Result<(), SendDatagramError> {
+        self.make_room(&data, room)?;
+        self.outgoing_bytes += data.len() + OVERHEAD;
+        self.outgoing.push_back(data);
+        Ok(())
+    }
+
+    /// Queues a datagram that is to leave on one path. `room` is that of a packet on it.
+    pub(crate) fn send_on(&mut self, path: DataSpace, data: Bytes, room: usize) -> Result<(), SendDatagramError> {
+        self.make_room(&data, room)?;
+        self.outgoing_bytes += data.len() + OVERHEAD;
+        self.pinned_to(path).queue.push_back((data, false));
+        Ok(())
+    }
+
+    fn make_room(&mut self, data: &Bytes, room: usize) -> Result<(), SendDatagramError> {
         let max = self.max_payload(room).ok_or(SendDatagramError::Unsupported)?;
         if data.len() > max {
             return Err(SendDatagramError::TooLarge { max });
         }
         let size = data.len() + OVERHEAD;
         // An empty queue takes one of any size, or a small buffer could never send.
-        while !self.outgoing.is_empty() && self.outgoing_bytes + size > self.config.send_buffer {
+        while self.outgoing_bytes > 0 && self.outgoing_bytes + size > self.config.send_buffer {
             match self.config.when_full {
                 WhenFull::Refuse => {
                     self.send_blocked = true;
                     return Err(SendDatagramError::Blocked);
                 }
                 WhenFull::DropOldest => {
-                    self.pop_outgoing();
+                    self.drop_oldest();
                     self.dropped_outgoing += 1;
                 }
             }
         }
-        self.outgoing_bytes += size;
-        self.outgoing.push_back(data);
         Ok(())
+    }
+
+    /// Drops the oldest that is pinned to no path or, if there is none, the oldest of the first path that has some.
+    fn drop_oldest(&mut self) {
+        if !self.outgoing.is_empty() {
+            self.pop_outgoing();
+            return;
+        }
+        for pinned in &mut self.pinned {
+            if let Some(at) = pinned.queue.iter().position(|(_, is_copy)| !is_copy) {
+                let dropped = pinned.queue.remove(at).map_or(0, |(data, _)| data.len() + OVERHEAD);
+                self.outgoing_bytes -= dropped;
+                break;
+            }
+        }
+        self.forget_empty();
+    }
+
+    fn pinned_to(&mut self, path: DataSpace) -> &mut Pinned {
+        let at = self.pinned.iter().position(|pinned| pinned.path == path).unwrap_or_else(|| {
+            self.pinned.push(Pinned { path, queue: VecDeque::new() });
+            self.pinned.len() - 1
+        });
+        &mut self.pinned[at]
+    }
+
+    fn forget_empty(&mut self) {
+        self.pinned.retain(|pinned| !pinned.queue.is_empty());
+    }
+
+    /// Whether something waits for one path.
+    pub(crate) fn has_pins(&self) -> bool {
+        !self.pinned.is_empty()
+    }
+
+    /// Whether something waits for this path.
+    pub(crate) fn can_send_pinned(&self, path: DataSpace) -> bool {
+        self.pinned.iter().any(|pinned| pinned.path == path)
+    }
+
+    /// From now on, only what a turn admits can be sent; `None`: everything. Copies for paths that carry nothing now
+    /// are dropped.
+    pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
+        if let Some(turn) = turn.as_ref().filter(|turn| self.pinned.iter().any(|of| !turn.live.contains(&of.path))) {
+            for pinned in self.pinned.iter_mut().filter(|pinned| !turn.live.contains(&pinned.path)) {
+                let copies = pinned.queue.iter().filter(|(_, is_copy)| *is_copy);
+                self.copied_bytes -= copies.map(|(data, _)| data.len() + OVERHEAD).sum::<usize>();
+                pinned.queue.retain(|(_, is_copy)| !is_copy);
+            }
+            self.forget_empty();
+        }
+        self.turn = turn;
+    }
+
+    /// A datagram leaves that may have to leave on other paths too. Of copies as many bytes wait as of datagrams, at
+    /// most; beyond, the oldest are dropped.
+    fn copy(&mut self, data: &Bytes) {
+        let Some(turn) = &self.turn else { return };
+        for path in turn.copies.clone() {
+            self.copied_bytes += data.len() + OVERHEAD;
+            let most = self.config.send_buffer;
+            let mut bytes = self.copied_bytes;
+            let queue = &mut self.pinned_to(path).queue;
+            queue.push_back((data.clone(), true));
+            while bytes > most
+                && let Some(at) = queue.iter().position(|(_, is_copy)| *is_copy)
+                && let Some((dropped, _)) = queue.remove(at)
+            {
+                bytes -= dropped.len() + OVERHEAD;
+            }
+            self.copied_bytes = bytes;
+        }
+        self.forget_empty();
     }
 
     /// The next datagram for the application.
@@ -205,14 +311,19 @@ impl Datagrams {
 
     /// Whether something waits to be sent.
     pub fn can_send(&self) -> bool {
-        !self.outgoing.is_empty()
+        let is_common = self.turn.as_ref().is_none_or(|turn| turn.is_common);
+        let admits = |path| self.turn.as_ref().is_none_or(|turn| turn.admits(path));
+        is_common && !self.outgoing.is_empty() || self.pinned.iter().any(|pinned| admits(pinned.path))
     }
 
     /// Appends DATAGRAM frames, oldest first, until the next one does not fit below `limit` (a length of `buf`).
     /// Returns how many. One that could not even fit a packet of `full_room` bytes of frames (the path's packets
     /// shrank) is dropped rather than block the queue for good.
     pub fn write(&mut self, buf: &mut Vec<u8>, limit: usize, full_room: usize) -> usize {
-        let mut written = 0;
+        let mut written = if self.pinned.is_empty() { 0 } else { self.write_pinned(buf, limit, full_room) };
+        if self.turn.as_ref().is_some_and(|turn| !turn.is_common) {
+            return written;
+        }
         while let Some(data) = self.outgoing.front() {
             let size = frame_of_payload(data.len());
             if size > limit.saturating_sub(buf.len()) {
@@ -223,12 +334,43 @@ impl Datagrams {
                 self.dropped_outgoing += 1;
                 continue;
             }
-            buf.push(FRAME_WITH_LENGTH);
-            varint::encode(data.len() as u64, buf);
-            buf.extend_from_slice(data);
+            put(buf, data);
+            if self.turn.is_some() {
+                let data = data.clone();
+                self.copy(&data);
+            }
             self.pop_outgoing();
             written += 1;
         }
+        written
+    }
+
+    /// The same of those that wait for one path.
+    fn write_pinned(&mut self, buf: &mut Vec<u8>, limit: usize, full_room: usize) -> usize {
+        let mut written = 0;
+        for pinned in &mut self.pinned {
+            if self.turn.as_ref().is_some_and(|turn| !turn.admits(pinned.path)) {
+                continue;
+            }
+            while let Some((data, is_copy)) = pinned.queue.front() {
+                let size = frame_of_payload(data.len());
+                let fits = size <= limit.saturating_sub(buf.len());
+                if !fits && size <= full_room {
+                    break;
+                }
+                let bytes = if *is_copy { &mut self.copied_bytes } else { &mut self.outgoing_bytes };
+                *bytes -= data.len() + OVERHEAD;
+                if fits {
+                    put(buf, data);
+                    written += 1;
+                } else {
+                    self.dropped_outgoing += u64::from(!is_copy);
+                }
+                pinned.queue.pop_front();
+            }
+        }
+        self.forget_empty();
+        self.note_room();
         written
     }
 
@@ -260,6 +402,13 @@ impl Datagrams {
             self.unblocked = true;
         }
     }
+}
+
+/// Appends a DATAGRAM frame.
+fn put(buf: &mut Vec<u8>, data: &Bytes) {
+    buf.push(FRAME_WITH_LENGTH);
+    varint::encode(data.len() as u64, buf);
+    buf.extend_from_slice(data);
 }
 
 /// The size of a DATAGRAM frame with a length field.

@@ -21,6 +21,7 @@ mod range_set;
 pub mod streams;
 pub mod token;
 pub mod transport_parameters;
+mod turn;
 pub mod udp;
 #[doc(hidden)] // the wire format, for tests that forge packets; no promise of stability
 pub mod varint;
@@ -36,7 +37,7 @@ pub use config::{
 };
 pub use connection::{
     Candidate, ClosePathError, Connection, ConnectionStats, Event, OpenPathError, Order, PathEvent, PathReport,
-    PathScheduler, SchedulerFactory, SchedulerPolicy,
+    PathScheduler, PinError, SchedulerFactory, SchedulerPolicy,
 };
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};

@@ -16,6 +16,7 @@ mod lifecycle;
 mod many;
 mod migration;
 mod multipath;
+mod pinned;
 mod probes;
 mod receive_timestamps;
 mod reconfigure;

@@ -87,6 +87,7 @@ mod undo;
 
 use core::ops::RangeInclusive;
 
+use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant};
 
 pub use choice::{Choice, Field, Number, Parameter, ParameterValue, ParameterValues, PolicyError, Share, Switch};
@@ -97,7 +98,7 @@ pub use congestion::{
     AckEvent, Allowance, Arrival, BbrParameters, BbrStart, Change, Congestion, CongestionEvent, Controller,
     ControllerFactory, ControllerPolicies, Decrease, EndStartParameters, GrowthPolicy, InitialWindowScale, LaterMarks,
     LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext, PathView, PeakBandwidthParameters,
-    RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, StartPolicy, WindowParts,
+    RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, Sibling, StartPolicy, WindowParts,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
@@ -442,8 +443,11 @@ impl<T: Clone> Recovery<T> {
 
     /// Lets every path draw its conclusions.
     fn finish(&mut self, now: Instant, out: &mut Outcome<T>) {
+        let carrying = self.paths.carrying();
         for path in self.paths.iter_mut() {
-            out.persistent_congestion |= path.finish(now, &mut self.trace);
+            let siblings = carrying.iter().filter(|(id, _)| *id != path.id()).map(|(_, sibling)| *sibling);
+            let siblings: SmallVec<[Sibling; 4]> = siblings.collect();
+            out.persistent_congestion |= path.finish(now, &siblings, &mut self.trace);
         }
         self.purge();
         self.set_timer(now);
@@ -602,6 +606,17 @@ impl<T: Clone> Recovery<T> {
     pub fn outstanding_data_from(&self, space: SpaceId, number: u64) -> impl Iterator<Item = (u64, &T)> {
         let space = self.spaces.get(space).into_iter();
         space.flat_map(move |space| space.outstanding_from(number)).map(|(number, record)| (number, &record.data))
+    }
+
+    /// The same with the time at which each was sent.
+    pub fn outstanding_sent(&self, space: SpaceId) -> impl Iterator<Item = (u64, Instant, &T)> {
+        let outstanding = self.spaces.get(space).into_iter().flat_map(|space| space.outstanding_from(0));
+        outstanding.map(|(number, record)| (number, record.sent.time, &record.data))
+    }
+
+    /// The path that the packets of a space take now.
+    pub fn space_path(&self, space: DataSpace) -> Option<&Path> {
+        self.paths.get(self.paths.of_space(SpaceId::Data(space)))
     }
 
     /// Hands out the events recorded since the last call, oldest first. None unless [`Config::trace`] is set.

@@ -1,8 +1,10 @@
 //! The paths of a connection, by name.
 
+use smallvec::SmallVec;
 use thalweg_units::Instant;
 
 use crate::config::Config;
+use crate::congestion::Sibling;
 use crate::path::Path;
 use crate::sent::Record;
 use crate::types::{DataSpace, NewPath, PathId, SpaceId};
@@ -96,6 +98,18 @@ impl Paths {
     #[inline]
     pub(crate) fn active_path(&self) -> Option<&Path> {
         self.get(self.active)
+    }
+
+    /// The paths that carry data, where there are several: those in use that answer and have something in flight.
+    pub(crate) fn carrying(&self) -> SmallVec<[(PathId, Sibling); 4]> {
+        if self.list.len() < 2 {
+            return SmallVec::new();
+        }
+        let carries = |path: &&Path| {
+            !path.is_retired && path.pto_count() == 0 && path.rtt().has_sample && path.bytes_in_flight() > 0
+        };
+        let sibling = |path: &Path| Sibling { window: path.window(), smoothed_rtt: path.rtt().smoothed };
+        self.list.iter().filter(carries).map(|path| (path.id(), sibling(path))).collect()
     }
 
     /// A packet that was outstanding is so no longer, whatever became of it.

@@ -219,7 +219,7 @@ impl SegmentPath {
     pub fn finish(&mut self, now: Instant) -> SegmentOutcome {
         let rtt_sample = self.path.gave_rtt_sample().then_some(self.path.rtt().latest);
         let congestion = self.path.congestion();
-        self.path.finish(now, &mut self.trace);
+        self.path.finish(now, &[], &mut self.trace);
         SegmentOutcome { acked: core::mem::take(&mut self.acked), rtt_sample, congestion }
     }
 

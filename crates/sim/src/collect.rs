@@ -7,8 +7,8 @@ use thalweg_link::Quantiles;
 use thalweg_proto::observe::{
     FrameInfo, Limit, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo, PacketKind,
 };
-use thalweg_recovery::SpaceId;
 use thalweg_recovery::trace::Event;
+use thalweg_recovery::{PathId, SpaceId};
 use thalweg_units::{Duration, Instant};
 
 use crate::ledger::Ledger;
@@ -23,6 +23,8 @@ pub(crate) struct Collector {
     record: Record,
     /// Whether to look for the last packets of messages.
     tails: bool,
+    /// Whether the flow uses several paths at once.
+    is_several: bool,
 }
 
 #[derive(Debug, Default)]
@@ -38,16 +40,13 @@ struct Collected {
     rtt: Quantiles,
 }
 
-/// What holds a connection back, and since when.
-#[derive(Copy, Clone, Debug)]
-struct Holding {
-    limit: Option<Limit>,
-    since: Instant,
-}
+/// What holds a connection back, and since when: on each path, where it uses several at once.
+#[derive(Clone, Debug, Default)]
+struct Holding(Vec<(Option<PathId>, Limit, Instant)>);
 
 impl Collector {
-    pub(crate) fn new(origin: Instant, record: Record, tails: bool) -> Self {
-        Collector { shared: Arc::default(), origin, record, tails }
+    pub(crate) fn new(origin: Instant, record: Record, tails: bool, is_several: bool) -> Self {
+        Collector { shared: Arc::default(), origin, record, tails, is_several }
     }
 
     /// For each packet with application data sent since this was last asked, whether it is the last of a message, sent
@@ -63,7 +62,7 @@ impl Collector {
     pub(crate) fn finish(&self, now: Instant, result: &mut SideResult) {
         let mut collected = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         for index in 0..collected.connections.len() {
-            collected.hold(index, now, None);
+            collected.release(index, now);
         }
         result.limited_by = collected.limited_by;
         result.retransmitted = collected.retransmitted;
@@ -75,20 +74,31 @@ impl Collector {
 }
 
 impl Collected {
-    /// Something else (or nothing) holds a connection back from now on.
-    fn hold(&mut self, index: usize, now: Instant, limit: Option<Limit>) {
-        let Some(holding) = self.connections.get_mut(index) else { return };
-        if let Some(before) = holding.limit {
-            self.limited_by[before.index()] += now.saturating_since(holding.since);
+    /// Something else holds a connection back from now on, on this path if it uses several at once.
+    fn hold(&mut self, index: usize, now: Instant, path: Option<PathId>, limit: Limit) {
+        let Some(Holding(held)) = self.connections.get_mut(index) else { return };
+        match held.iter_mut().find(|(of, ..)| *of == path) {
+            Some((_, before, since)) => {
+                self.limited_by[before.index()] += now.saturating_since(*since);
+                (*before, *since) = (limit, now);
+            }
+            None => held.push((path, limit, now)),
         }
-        *holding = Holding { limit, since: now };
+    }
+
+    /// Nothing holds a connection back any more.
+    fn release(&mut self, index: usize, now: Instant) {
+        let Some(Holding(held)) = self.connections.get_mut(index) else { return };
+        for (_, before, since) in held.drain(..) {
+            self.limited_by[before.index()] += now.saturating_since(since);
+        }
     }
 }
 
 impl ObserverFactory for Collector {
     fn build(&self, _: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
         let mut collected = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        collected.connections.push(Holding { limit: None, since: self.origin });
+        collected.connections.push(Holding::default());
         let index = collected.connections.len() - 1;
         Some(Box::new(Listener {
             collector: self.clone(),
@@ -141,8 +151,10 @@ impl Observer for Listener {
         };
         let series = &mut collected.series;
         match *event {
-            ObserverEvent::LimitedBy { limit, .. } => collected.hold(self.index, now, Some(limit)),
-            ObserverEvent::ConnectionClosed { .. } => collected.hold(self.index, now, None),
+            ObserverEvent::LimitedBy { path, limit } => {
+                collected.hold(self.index, now, self.collector.is_several.then_some(path), limit);
+            }
+            ObserverEvent::ConnectionClosed { .. } => collected.release(self.index, now),
             ObserverEvent::PacketSent(PacketInfo { kind: PacketKind::OneRtt, number: Some(number), size, .. }) => {
                 series.packets.push(point(number, PacketFate::Sent, size));
             }

@@ -71,7 +71,7 @@ pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan,
 pub use registry::Registry;
 pub use result::{
     Figure, FlowResult, FlowWindow, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult, Series,
-    SideResult, Signal, TcpStats, WindowResult, is_measured,
+    SideResult, Signal, TcpStats, WayResult, WindowResult, is_measured,
 };
 pub use stack::{
     Accepts, Carries, ConnectionEvents, Hosts, Node, PACKET_OVERHEAD, Replies, Route, Schema, Setting, SettingValue,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use thalweg_lab::draw::gate::{Committed, Draw};
-use thalweg_lab::draw::{self, Options, Request, Results};
+use thalweg_lab::draw::{self, Options, Request, Results, SchedulerPolicy};
 use thalweg_lab::engine::Engine;
 use thalweg_lab::store::write_whole;
 use thalweg_recovery::Policies;
@@ -23,6 +23,7 @@ Examples:
   thalweg lab draw --single 200 --shared 100
   thalweg lab draw --single 1 --shared 0 --from 37         # world 37 alone: the same world, the same result
   thalweg lab draw --single 30 --shared 30 --check scenarios/drawn.json
+  thalweg lab draw --single 0 --shared 0 --pairs 200       # two paths at once
   thalweg lab draw --single 20 --shared 0 --write drawn    # as files, for thalweg lab run and lab trace")]
 pub(super) struct DrawArgs {
     /// How many paths that our flow has for itself
@@ -31,6 +32,12 @@ pub(super) struct DrawArgs {
     /// How many paths that our flow shares with one to eight rivals
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=draw::MOST))]
     shared: u64,
+    /// How many pairs of paths that our flow uses at once
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=draw::MOST))]
+    pairs: u64,
+    /// Which of a pair's paths carries what, such as "earliest" [default: the shipped scheduler]
+    #[arg(long, value_name = "NAME", requires = "pairs")]
+    scheduler: Option<SchedulerPolicy>,
     /// The number of the first world of each class; what a world is depends on its number only
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     from: u64,
@@ -45,10 +52,10 @@ pub(super) struct DrawArgs {
     json: Option<PathBuf>,
     /// Fail if a connection dies, a run never completes, or the share or the mean is worse than in FILE by more than
     /// its interval
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policies", "commit"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policies", "commit", "pairs"])]
     check: Option<PathBuf>,
     /// Write the figures into FILE, in place of those of the same worlds, for `--check`
-    #[arg(long, value_name = "FILE", conflicts_with = "policies")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policies", "pairs"])]
     commit: Option<PathBuf>,
     /// Threads; 0 for one per processor
     #[arg(long, default_value_t = 0)]
@@ -60,11 +67,12 @@ pub(super) struct DrawArgs {
 
 impl DrawArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
-        if self.single + self.shared == 0 {
-            return Err(Failure::usage("there is nothing to draw: ask for paths with --single or --shared"));
+        let Self { single, shared, pairs, from, .. } = self;
+        if single + shared + pairs == 0 {
+            return Err(Failure::usage("there is nothing to draw: ask for paths with --single, --shared or --pairs"));
         }
-        let request =
-            Request { single: self.single, shared: self.shared, from: self.from, policies: self.policies.clone() };
+        let (policies, scheduler) = (self.policies.clone(), self.scheduler.clone());
+        let request = Request { single, shared, pairs, scheduler, from, policies };
         if let Some(directory) = &self.write {
             return write(&request, directory);
         }

@@ -246,10 +246,10 @@ pub(super) enum Rival {
 }
 
 /// The streams of a world.
-struct Draws(Streams);
+pub(super) struct Draws(Streams);
 
 impl Draws {
-    fn new(class: &str, number: u64) -> Draws {
+    pub(super) fn new(class: &str, number: u64) -> Draws {
         Draws(Streams::new(number).scope("drawn").scope(class))
     }
 
@@ -258,7 +258,7 @@ impl Draws {
     }
 
     /// Log-uniform between two numbers, both included. `low` is at least 1.
-    fn log_uniform(&self, name: &str, (low, high): (u64, u64)) -> u64 {
+    pub(super) fn log_uniform(&self, name: &str, (low, high): (u64, u64)) -> u64 {
         let (low, high) = (low.max(1), high.max(low).max(1));
         let (from, to) = (math::ln(low as f64), math::ln(high as f64));
         let drawn = math::exp(from + (to - from) * self.dice(name).unit());
@@ -267,7 +267,7 @@ impl Draws {
     }
 
     /// Uniform between two numbers, both included.
-    fn uniform(&self, name: &str, (low, high): (u64, u64)) -> u64 {
+    pub(super) fn uniform(&self, name: &str, (low, high): (u64, u64)) -> u64 {
         low + self.dice(name).below(high.saturating_sub(low) + 1)
     }
 
@@ -284,7 +284,7 @@ impl Draws {
     }
 }
 
-fn kbps(kbps: u64) -> Rate {
+pub(super) fn kbps(kbps: u64) -> Rate {
     Rate::from_bps(kbps.saturating_mul(1_000))
 }
 

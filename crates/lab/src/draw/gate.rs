@@ -60,7 +60,7 @@ impl Draw {
 
     fn is_of(&self, results: &Results) -> bool {
         let asked = &results.request;
-        (self.single, self.shared, self.from) == (asked.single, asked.shared, asked.from)
+        (self.single, self.shared, 0, self.from) == (asked.single, asked.shared, asked.pairs, asked.from)
     }
 }
 

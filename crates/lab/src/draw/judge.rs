@@ -3,6 +3,7 @@
 use serde::Serialize;
 use thalweg_units::math;
 
+use super::pair::{self, OfPair};
 use super::{Class, Drawn};
 use crate::metric::Scope;
 use crate::record::RunRecord;
@@ -36,6 +37,9 @@ pub struct Judged {
     /// Of a shared path, what the rivals get over what they get beside the reference; 0 if a connection died.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<f64>,
+    /// Of a pair of paths, what the second one brings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair: Option<OfPair>,
     /// Connections that died and runs that never completed, with the policies, the seed and the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dead: Vec<String>,
@@ -68,6 +72,7 @@ pub(super) fn judged(drawn: &Drawn, time_limit: f64, ran: &Ran) -> Judged {
         over_floor: None,
         ratio: None,
         kept: None,
+        pair: None,
         dead,
         wire_hashes: hashes.map(|(_, record)| record.wire_hash.clone()).collect(),
     };
@@ -85,12 +90,13 @@ pub(super) fn judged(drawn: &Drawn, time_limit: f64, ran: &Ran) -> Judged {
             // Beside a reference that left them nothing they cannot lose anything.
             judged.kept = Some(if died { 0.0 } else { kept.min(f64::MAX) });
         }
+        Class::Pair => pair::judged(&mut judged, time_limit, ran),
     }
     judged
 }
 
 /// The mean of a value over runs.
-fn mean(runs: &[(u64, RunRecord)], value: fn(&RunRecord) -> f64) -> f64 {
+pub(super) fn mean(runs: &[(u64, RunRecord)], value: fn(&RunRecord) -> f64) -> f64 {
     let values: Vec<f64> = runs.iter().map(|(_, record)| value(record)).collect();
     crate::stats::mean(&values)
 }
@@ -107,7 +113,7 @@ fn died(record: &RunRecord) -> Option<String> {
 }
 
 /// How long a run took: of several downloads and responses the mean; without an end if one of them has none.
-fn took(record: &RunRecord) -> f64 {
+pub(super) fn took(record: &RunRecord) -> f64 {
     if died(record).is_some() {
         return f64::INFINITY;
     }
@@ -201,7 +207,8 @@ pub struct OfKind {
     pub floors: usize,
     /// Of these, how many within [`WITHIN`] times the floor.
     pub within: usize,
-    /// Of single paths, the geometric mean over the reference; of shared ones, the median share that rivals keep.
+    /// Of single paths, the geometric mean over the reference; of shared ones, the median share that rivals keep; of
+    /// pairs, the median of what they gain.
     pub middle: f64,
     /// The worst of these.
     pub worst: f64,
@@ -221,6 +228,8 @@ pub(super) fn by_kind(judged: &[Judged]) -> Vec<OfKind> {
         let floors: Vec<f64> = worlds.iter().filter_map(|world| world.over_floor).collect();
         let ratios: Vec<f64> = worlds.iter().filter_map(|world| world.ratio).collect();
         let mut kept: Vec<f64> = worlds.iter().filter_map(|world| world.kept).collect();
+        // Of pairs, what they gain.
+        kept.extend(worlds.iter().filter_map(|world| Some(world.pair?.gain)));
         kept.sort_unstable_by(f64::total_cmp);
         let (middle, worst) = match kept.first() {
             Some(least) => (quantile(&kept, 0.5), *least),

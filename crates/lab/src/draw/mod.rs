@@ -3,12 +3,13 @@
 //!
 //! A world is a scenario ([`Drawn::text`]) that runs the judged policies and a reference. On a single path the
 //! reference is `start=hystart++` in place of the shipped start; on a shared path our flow runs `controller=cubic`
-//! instead. [`run`] makes the runs, in parallel, and [`Results`] sums them up; [`gate`] compares with committed
-//! figures.
+//! instead. A pair of paths has no other reference than each of them alone. [`run`] makes the runs, in parallel, and
+//! [`Results`] sums them up; [`gate`] compares with committed figures.
 
 mod distribution;
 pub mod gate;
 mod judge;
+mod pair;
 mod report;
 mod scenario;
 
@@ -23,6 +24,8 @@ use thalweg_recovery::Policies;
 
 pub use distribution::DISTRIBUTION;
 pub use judge::{Judged, OfKind, OfShared, OfSingle, WITHIN};
+pub use pair::{OfPair, OfPairs, SHORT_WITHIN};
+pub use thalweg_proto::SchedulerPolicy;
 
 use crate::engine::Engine;
 use crate::panics::{self, lock};
@@ -31,12 +34,13 @@ use crate::runner::Progress;
 use crate::scenario::{Scenario, ScenarioError};
 use distribution::{Shared, Single};
 use judge::Ran;
+use pair::Pair;
 use scenario::Choices;
 
 /// The most worlds of a class that one command draws.
 pub const MOST: u64 = 100_000;
 
-/// Whether our flow has a path for itself.
+/// Whether our flow has a path for itself, or two.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -44,25 +48,32 @@ pub enum Class {
     Single,
     /// It shares it with one to eight rivals.
     Shared,
+    /// It has two of them, and uses both.
+    Pair,
 }
 
 impl Class {
-    /// "single" or "shared".
+    /// "single", "shared" or "pair".
     pub fn name(self) -> &'static str {
         match self {
             Class::Single => "single",
             Class::Shared => "shared",
+            Class::Pair => "pair",
         }
     }
 }
 
 /// Which worlds to draw, and what to judge on them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// How many single paths.
     pub single: u64,
     /// How many shared paths.
     pub shared: u64,
+    /// How many pairs of paths.
+    pub pairs: u64,
+    /// The scheduler of the pairs; the shipped one if none is named.
+    pub scheduler: Option<SchedulerPolicy>,
     /// The number of the first of each.
     pub from: u64,
     /// The policies that are judged.
@@ -88,8 +99,10 @@ pub struct Drawn {
 
 impl Drawn {
     /// World `number` of a class, with the policies that are judged there.
-    pub fn new(class: Class, number: u64, policies: &Policies) -> Drawn {
+    pub fn new(class: Class, number: u64, request: &Request) -> Drawn {
+        let policies = &request.policies;
         match class {
+            Class::Pair => Pair::drawn(number, request),
             Class::Single => {
                 let world = Single::draw(number);
                 let text = world.text(&Choices::new(policies, "start", "hystart++"));
@@ -119,21 +132,25 @@ impl Drawn {
 }
 
 impl Request {
-    /// The worlds, the single ones first.
+    /// The worlds: the single ones, then the shared ones, then the pairs.
     pub fn worlds(&self) -> Vec<Drawn> {
         let of = |class, count: u64| {
             let numbers = (0..count).map(move |offset| self.from.saturating_add(offset));
-            numbers.map(move |number| Drawn::new(class, number, &self.policies))
+            numbers.map(move |number| Drawn::new(class, number, self))
         };
-        of(Class::Single, self.single).chain(of(Class::Shared, self.shared)).collect()
+        let single_and_shared = of(Class::Single, self.single).chain(of(Class::Shared, self.shared));
+        single_and_shared.chain(of(Class::Pair, self.pairs)).collect()
     }
 
     /// The command that runs one of its worlds again.
     pub fn replay(&self, class: Class, number: u64) -> String {
-        let (single, shared) = if class == Class::Single { (1, 0) } else { (0, 1) };
+        let count = |of: Class| u64::from(of == class);
+        let (single, shared) = (count(Class::Single), count(Class::Shared));
+        let scheduler = self.scheduler.as_ref().map_or_else(String::new, |name| format!(" --scheduler {name}"));
+        let pairs = if class == Class::Pair { format!(" --pairs 1{scheduler}") } else { String::new() };
         let policies = scenario::policies_text(&self.policies);
         let policies = if policies.is_empty() { String::new() } else { format!(" --policies {policies}") };
-        format!("thalweg lab draw --single {single} --shared {shared} --from {number}{policies}")
+        format!("thalweg lab draw --single {single} --shared {shared}{pairs} --from {number}{policies}")
     }
 }
 
@@ -160,9 +177,12 @@ pub struct Results {
     pub single: Option<OfSingle>,
     /// Of the shared paths, if there are any.
     pub shared: Option<OfShared>,
+    /// Of the pairs of paths, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<OfPairs>,
     /// How many runs were made.
     pub runs: usize,
-    /// Single paths, in the order of their numbers, and shared ones.
+    /// Single paths, in the order of their numbers, shared ones, and pairs.
     pub worlds: Vec<Judged>,
     #[serde(skip)]
     request: Request,
@@ -234,6 +254,7 @@ pub fn run(request: &Request, engine: &dyn Engine, options: &Options<'_>) -> Res
         policies: scenario::policies_text(&request.policies),
         single: OfSingle::of(&judged),
         shared: OfShared::of(&judged),
+        pairs: OfPairs::of(&judged),
         runs,
         worlds: judged,
         request: request.clone(),

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::{Class, Judged, Results, WITHIN, judge};
+use super::{Class, Judged, Results, SHORT_WITHIN, WITHIN, judge};
 use crate::metric::{Unit, format as figure};
 use crate::stats::Estimate;
 use crate::summary::with_interval;
@@ -15,6 +15,7 @@ impl core::fmt::Display for Results {
         let mut out = String::new();
         self.single_in_words(&mut out);
         self.shared_in_words(&mut out);
+        self.pairs_in_words(&mut out);
         self.dead_in_words(&mut out);
         f.write_str(out.trim_end())
     }
@@ -67,6 +68,25 @@ impl Results {
             let _ = writeln!(out, "  {:<12}{:>7}{:>8.2}{:>8.2}", row.kind, row.worlds, row.middle, row.worst);
         }
         self.worst(out, &worlds, "of what rivals have beside controller=cubic", |world| Some(-world.kept?));
+    }
+
+    fn pairs_in_words(&self, out: &mut String) {
+        let Some(pairs) = &self.pairs else { return };
+        let worlds = self.of_class(Class::Pair);
+        let _ = writeln!(out, "{} pairs of paths from world {}", worlds.len(), self.from);
+        let (gains, gain) = (estimated(&pairs.gains, Unit::Share), estimated(&pairs.gain, Unit::Ratio));
+        let _ = writeln!(out, "  20 MB, better path first: {gains} gain from the second path");
+        let _ = writeln!(out, "  gain as a share of what it carries alone: median {gain}");
+        let short = estimated(&pairs.short, Unit::Share);
+        let _ = writeln!(out, "  256 kB, either first: {short} take at most {SHORT_WITHIN} x the first path alone");
+        let _ = writeln!(out, "  {:<12}{:>7}{:>8}{:>8}", "kind", "worlds", "median", "least");
+        for row in judge::by_kind(&worlds) {
+            let _ = writeln!(out, "  {:<12}{:>7}{:>8.2}{:>8.2}", row.kind, row.worlds, row.middle, row.worst);
+        }
+        self.worst(out, &worlds, "loss by the second path", |world| Some(-world.pair?.gain));
+        self.worst(out, &worlds, "times the first path alone", |world| {
+            world.pair.map(|pair| pair.short[0].max(pair.short[1]))
+        });
     }
 
     /// The worlds with the largest values; dead ones first. Values below zero are shown without their sign.

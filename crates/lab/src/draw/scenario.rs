@@ -53,7 +53,7 @@ pub(super) fn policies_text(policies: &Policies) -> String {
     changes(policies).iter().map(|(field, value)| format!("{field}={value}")).collect::<Vec<_>>().join(",")
 }
 
-fn percent(share: Millionths) -> String {
+pub(super) fn percent(share: Millionths) -> String {
     format!("{}.{:04} %", share.0 / 10_000, share.0 % 10_000)
 }
 
@@ -67,7 +67,7 @@ fn interruption(stop: Interruption) -> String {
 }
 
 /// The lines that every drawn scenario begins with.
-fn head(title: &str, question: &str, time_limit: Duration, seeds: u64, first_seed: u64) -> String {
+pub(super) fn head(title: &str, question: &str, time_limit: Duration, seeds: u64, first_seed: u64) -> String {
     format!(
         "title = \"{title}\"\nquestion = \"{question}\"\nseeds = {seeds}\nfirst_seed = {first_seed}\n\
          time_limit = \"{}\"\ncrypto = \"null\"\nrecord = \"none\"\n",

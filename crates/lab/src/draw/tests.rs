@@ -9,6 +9,7 @@ use super::distribution::{
 };
 use super::gate::{Committed, Draw};
 use super::judge::{geometric_mean, less_at_most};
+use super::pair::Pair;
 use super::*;
 use crate::engine::SimEngine;
 use crate::engine::{Output, StackInfo};
@@ -19,7 +20,7 @@ use crate::scenario::world::World;
 use crate::store::Store;
 
 fn request(single: u64, shared: u64, from: u64) -> Request {
-    Request { single, shared, from, policies: Policies::default() }
+    Request { single, shared, pairs: 0, scheduler: None, from, policies: Policies::default() }
 }
 
 fn results(request: &Request, engine: &dyn Engine) -> Results {
@@ -173,6 +174,7 @@ fn is_small(drawn: &Drawn) -> bool {
             let world = Shared::draw(drawn.number);
             world.rate.bytes_in(world.duration) < 10_000_000
         }
+        Class::Pair => false,
     }
 }
 
@@ -322,6 +324,72 @@ fn figures_of_another_draw_are_not_compared() {
     let why = Committed::parse(&committed.text()).unwrap_err();
     assert!(why.contains("distribution 2") && why.contains("--commit"), "{why}");
     assert!(Committed::parse("{}").is_err());
+}
+
+#[test]
+fn pairs_cover_their_ranges() {
+    let worlds: Vec<Pair> = (0..2_000).map(Pair::draw).collect();
+    let members = || worlds.iter().flat_map(|world| world.members);
+    let rates: Vec<u64> = members().map(|path| path.rate.bps() / 1_000).collect();
+    assert_log_uniform("rate", &rates, pair::RATE);
+    let uniform = |what: &str, values: Vec<u64>, (low, high): (u64, u64)| {
+        assert!(values.iter().all(|value| *value <= high), "{what}");
+        for tenth in 0..10 {
+            let (from, to) = (low + (high - low) * tenth / 10, low + (high - low) * (tenth + 1) / 10);
+            let share = values.iter().filter(|value| (from..to).contains(value)).count() as f64 / values.len() as f64;
+            assert!((share - 0.1).abs() < 0.04, "{what}, tenth {tenth}: {share}");
+        }
+    };
+    uniform("round trip", members().map(|path| path.round_trip.as_micros() as u64).collect(), pair::ROUND_TRIP);
+    uniform("queue", members().map(|path| path.queue.as_micros() as u64).collect(), pair::QUEUE);
+    let losses: Vec<u64> = members().filter_map(|path| Some(path.loss?.0)).collect();
+    assert_eq!(losses.len(), 2_000, "every other pair loses");
+    uniform("loss", losses, pair::LOSS);
+}
+
+#[test]
+fn a_pair_is_judged_by_its_better_path_and_by_both_orders() {
+    // Seconds for the long and for the short download: on a, on b, on a and then b, on b and then a.
+    let took = [[40.0, 10.0, 9.0, 8.0], [0.5, 0.2, 0.52, 0.3]];
+    let run = |took: f64| {
+        let mut record = RunRecord::default();
+        record.flows.push(Part { name: "tested".to_owned(), ..Part::default() });
+        record.flows[0].set("completed", 1.0);
+        put(&mut record.values, "completion_mean", took);
+        (String::new(), vec![(0, record)])
+    };
+    let request = Request { pairs: 1, ..request(0, 0, 0) };
+    let drawn = Pair::drawn(0, &request);
+    let judged = judge::judged(&drawn, 60.0, &Ran { choices: took.iter().flatten().map(|took| run(*took)).collect() });
+    let found = judged.pair.unwrap();
+    // b is better: alone 2 MB/s, and with a 2.5; a alone carries 0.5.
+    assert!((found.gain - 1.0).abs() < 1e-9, "{found:?}");
+    assert!((found.short[0] - 1.04).abs() < 1e-9 && (found.short[1] - 1.5).abs() < 1e-9, "{found:?}");
+    let pairs = OfPairs::of(&[judged]).unwrap();
+    assert_eq!((pairs.gains.value, pairs.short.value), (1.0, 0.5));
+    assert_eq!(request.replay(Class::Pair, 7), "thalweg lab draw --single 0 --shared 0 --pairs 1 --from 7");
+}
+
+#[test]
+fn a_pair_is_a_sound_scenario_with_its_points_in_order() {
+    let engine = SimEngine::default();
+    for scheduler in [None, Some(SchedulerPolicy::Earliest)] {
+        let request = Request { pairs: 60, scheduler, ..request(0, 0, 0) };
+        for world in request.worlds() {
+            let scenario = world.scenario(&engine).unwrap_or_else(|error| panic!("{error}"));
+            let points: Vec<(u64, usize)> = scenario
+                .points
+                .iter()
+                .map(|point| {
+                    let flow = &point.world.flows[0];
+                    let paths = flow.paths().map(|path| usize::from(path == "b")).fold(0, |sum, is_b| sum * 2 + is_b);
+                    (flow.traffic.bulk().unwrap().bytes.unwrap(), 2 * flow.beside.len() + paths)
+                })
+                .collect();
+            let of = |bytes| [(bytes, 0), (bytes, 1), (bytes, 3), (bytes, 4)];
+            assert_eq!(points, [of(20_000_000), of(256_000)].concat(), "{}", world.text);
+        }
+    }
 }
 
 #[test]

@@ -4,13 +4,13 @@ use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
 use thalweg_sim::{
     Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, PacketPoint, Plan, RunResult, SideResult,
-    TrackResult, Traffic,
+    TrackResult, Traffic, WayResult,
 };
 use thalweg_units::{Duration, human_duration};
 
 use super::plan::Interruptions;
 use super::{Output, delivery, model, shares};
-use crate::record::{PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
+use crate::record::{PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put, way};
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
@@ -47,6 +47,8 @@ pub(super) fn output(
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
         debug_assert_eq!(flow.name, spec.name);
         record.flows.push(part);
+        let names = std::iter::once(&spec.path).chain(&spec.beside);
+        record.ways.extend(ways(flow, &plan_flow.traffic, names.map(|path| way(&flow.name, path))));
     }
     for (index, link) in result.links.iter().enumerate() {
         let path = plan.paths.get(index / 2);
@@ -104,6 +106,7 @@ fn over_floor(part: &mut Part, flow: &FlowResult, floor: &Floor) {
         part.never("completion_over_floor");
         if cold.is_some() {
             part.never("completion_over_cold_floor");
+            part.never("completion_beyond_cold_floor");
         }
         part.set("auc_delivered", 0.0);
         return;
@@ -111,6 +114,7 @@ fn over_floor(part: &mut Part, flow: &FlowResult, floor: &Floor) {
     part.set("completion_over_floor", completion.as_secs_f64() / floor.total.as_secs_f64());
     if let Some(cold) = cold {
         part.set("completion_over_cold_floor", completion.as_secs_f64() / cold.as_secs_f64());
+        part.set("completion_beyond_cold_floor", completion.as_secs_f64() - cold.as_secs_f64());
     }
     let area = |mean: Duration| completion.saturating_sub(mean).as_secs_f64();
     if let Some(mean) = flow.mean_byte.filter(|_| area(floor.mean_byte) > 0.0) {
@@ -309,6 +313,9 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
     let of_packets = |count: u64| count as f64 / path.packets_sent as f64;
     if sender.measures(Figure::Packets) && path.packets_sent > 0 {
         part.set("loss_rate", of_packets(path.packets_lost));
+        if sender.measures(Figure::SpuriousPackets) {
+            part.set("spurious_rate", of_packets(path.packets_spurious));
+        }
         if sender.measures(Figure::Ptos) {
             part.set("probe_share", of_packets(path.ptos));
         }
@@ -333,6 +340,43 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
         }
         part.set("rtt_mean", sender.rtt.mean().as_secs_f64());
     }
+}
+
+/// What a flow did on each of several paths, under these names; nothing of a flow that used one.
+fn ways(flow: &FlowResult, traffic: &Traffic, names: impl Iterator<Item = String>) -> Vec<Part> {
+    let (sender, receiver) = sender(flow, traffic);
+    let of_receiver = |at: usize| receiver.ways.get(at).copied().unwrap_or_default();
+    let way = |(at, (name, way)): (usize, (String, &WayResult))| {
+        let mut part = Part { name, ..Part::default() };
+        let stats = &way.stats;
+        for (name, value) in [
+            ("bytes_sent", stats.bytes_sent),
+            ("bytes_lost", stats.bytes_lost),
+            ("bytes_spurious", stats.bytes_spurious),
+            ("packets_sent", stats.packets_sent),
+            ("packets_lost", stats.packets_lost),
+            ("packets_spurious", stats.packets_spurious),
+            ("ptos", stats.ptos + of_receiver(at).stats.ptos),
+            ("probes", stats.probes),
+            ("persistent_congestions", stats.persistent_congestions),
+            ("congestion_events", stats.congestion_events),
+            ("undos", stats.undos),
+            ("ce_marks", stats.ce_marks),
+            ("max_window", stats.max_window),
+            ("max_in_flight", stats.max_bytes_in_flight),
+        ] {
+            part.set(name, value as f64);
+        }
+        if stats.packets_sent > 0 {
+            part.set("loss_rate", stats.packets_lost as f64 / stats.packets_sent as f64);
+            part.set("spurious_rate", stats.packets_spurious as f64 / stats.packets_sent as f64);
+        }
+        for (name, time) in [("rtt", way.rtt), ("min_rtt", way.min_rtt)] {
+            time.into_iter().for_each(|time| part.set(name, time.as_secs_f64()));
+        }
+        part
+    };
+    names.zip(&sender.ways).enumerate().map(way).collect()
 }
 
 /// Of a flow that failed, what was sent and never acknowledged counts as lost. A sender that receives nothing declares

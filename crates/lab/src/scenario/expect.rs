@@ -21,6 +21,8 @@ pub struct Expectation {
     pub points: Vec<(String, String)>,
     /// The flow it speaks of; each if absent.
     pub flow: Option<String>,
+    /// The path on which it speaks of a flow that uses several at once; all together if absent.
+    pub path: Option<String>,
     /// The link it speaks of, `PATH.up` or `PATH.down`; each if absent.
     pub link: Option<String>,
     /// What is measured.
@@ -175,6 +177,15 @@ fn one(
         let choices: Vec<(&str, &str)> = flows.iter().map(|flow| (flow.name.as_str(), flow.name.as_str())).collect();
         field.choice(&choices).map(str::to_owned)
     });
+    let path = reader.get("path").and_then(|field| {
+        let taken = |name: &&str| flows.iter().any(|flow| flow.takes(name));
+        let known: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
+        let chains = flows.iter().flat_map(FlowSpec::paths).filter(|name| !known.contains(name));
+        let mut choices: Vec<(&str, &str)> =
+            known.iter().copied().filter(taken).chain(chains).map(|name| (name, name)).collect();
+        choices.dedup();
+        field.choice(&choices).map(str::to_owned)
+    });
     let links = links(paths);
     let link = reader.get("link").and_then(|field| {
         let choices: Vec<(&str, &str)> = links.iter().map(|link| (link.as_str(), link.as_str())).collect();
@@ -187,6 +198,15 @@ fn one(
     if let Some((metric, _)) = measured {
         if flow.is_some() && metric.scope != Scope::Flow {
             reader.complain(format!("{} is not measured per flow; leave flow out", metric.name));
+        }
+        if path.is_some() && metric.scope != Scope::Flow {
+            reader.complain(format!("{} is not measured per path of a flow; leave path out", metric.name));
+        } else if path.is_some() && !metric::OF_PATHS.contains(&metric.name) {
+            reader.complain(format!(
+                "{} is not measured per path of a flow; these are: {}",
+                metric.name,
+                metric::OF_PATHS.join(", ")
+            ));
         }
         if link.is_some() && metric.scope != Scope::Link {
             reader.complain(format!("{} is not measured per link; leave link out", metric.name));
@@ -206,6 +226,7 @@ fn one(
         known,
         points: selected.iter().cloned().chain(point).collect(),
         flow: flow.clone(),
+        path: path.clone(),
         link: link.clone(),
         metric,
         statistic,

@@ -13,9 +13,9 @@ use crate::record::{Delivery, Part, RunRecord, Values};
 /// What runs have in common.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Layout {
-    /// Flows, then links, then the run as a whole, whose name is empty.
+    /// Flows, then what they did on each of several paths, then links, then the run as a whole, whose name is empty.
     parts: Box<[PartLayout]>,
-    /// How many of the parts are flows.
+    /// How many of the parts are flows, or one on a path.
     flows: usize,
 }
 
@@ -266,8 +266,9 @@ impl Common {
     /// A record without what no statistic asks for.
     pub(super) fn run(&mut self, record: &RunRecord) -> Run {
         let mut row = Row::default();
-        let mut parts = Vec::with_capacity(record.flows.len() + record.links.len() + 1);
-        for part in record.flows.iter().chain(&record.links) {
+        let flows = record.flows.len() + record.ways.len();
+        let mut parts = Vec::with_capacity(flows + record.links.len() + 1);
+        for part in record.flows.iter().chain(&record.ways).chain(&record.links) {
             let settings = part.notes.get("settings").map(|text| self.text(text));
             let name = self.text(&part.name);
             row.never(parts.len(), &part.never);
@@ -276,7 +277,7 @@ impl Common {
         }
         let (first, metrics) = row.take(&record.values);
         parts.push(PartLayout { name: self.text(""), metrics, first, endless: false, settings: None });
-        let layout = Layout { parts: parts.into(), flows: record.flows.len() };
+        let layout = Layout { parts: parts.into(), flows };
         let layout = match self.layouts.get(&layout) {
             Some(known) => Arc::clone(known),
             None => {

@@ -7,6 +7,7 @@ use super::sample::{Comparison, compared};
 use super::settle;
 use super::{Runs, Sample, is_unfinished, subjects};
 use crate::metric::{self, Better, Metric, Scope, Unit};
+use crate::record::way;
 use crate::scenario::{Expectation, STACK, Scenario};
 use crate::stats::{self, Estimate, Interval, Missing};
 
@@ -222,13 +223,29 @@ pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
                     Scope::Link => &expectation.link,
                     Scope::Run => &None,
                 };
-                if chosen.as_ref().is_none_or(|chosen| *chosen == subject) {
-                    verdicts.push(judge(scenario, runs, expectation, (point, base), subject));
+                if chosen.as_ref().is_some_and(|chosen| *chosen != subject) {
+                    continue;
                 }
+                let subject = match &expectation.path {
+                    Some(path) if uses_beside_others(scenario, point, &subject, path) => way(&subject, path),
+                    // A flow that does not use it among others has no figures of it.
+                    Some(_) => continue,
+                    None => subject,
+                };
+                verdicts.push(judge(scenario, runs, expectation, (point, base), subject));
             }
         }
     }
     verdicts
+}
+
+/// Whether a flow uses a path and others at the same time.
+fn uses_beside_others(scenario: &Scenario, point: usize, flow: &str, path: &str) -> bool {
+    let flows = scenario.points.get(point).map(|point| point.world.flows.as_slice()).unwrap_or_default();
+    flows.iter().any(|spec| {
+        let is_used = spec.path == path || spec.beside.iter().any(|beside| beside == path);
+        spec.name == flow && !spec.beside.is_empty() && is_used
+    })
 }
 
 /// Whether an expectation is about a point.

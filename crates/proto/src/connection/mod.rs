@@ -67,6 +67,7 @@ pub(crate) use self::{
 pub use self::{
     event::{Event, PathEvent},
     multipath::{ClosePathError, OpenPathError, PathReport},
+    path_choice::PinError,
     paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy},
     stats::{ConnectionStats, UdpStats},
 };
@@ -144,10 +145,15 @@ impl Connection {
 
     /// Room for frames in a 1-RTT packet of the current size, whatever its number.
     pub(super) fn datagram_room(&self) -> usize {
-        let header = packet::short_header_len(self.cids.remote.active().len(), 4);
         // With several paths: what fits one of them, and waits for that.
         let open = self.paths.sets().filter(|set| set.is_open()).filter_map(|set| self.recovery.path(set.active().id));
         let mtu = open.map(thalweg_recovery::Path::datagram_size).max().unwrap_or_else(|| self.path_mtu());
+        self.room_for_frames(mtu)
+    }
+
+    /// Room for frames in a 1-RTT packet of this size, whatever its number.
+    fn room_for_frames(&self, mtu: u16) -> usize {
+        let header = packet::short_header_len(self.cids.remote.active().len(), 4);
         usize::from(mtu).saturating_sub(header + TAG_LEN)
     }
 

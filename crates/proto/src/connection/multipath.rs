@@ -283,6 +283,7 @@ impl Connection {
             several.on_used(space);
         }
         self.reports.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote });
+        self.reports.tell_limits_apart();
         let key = self.paths.insert(PathSet::new(now, space, path, Stage::Opening));
         self.update_amplification_limit(now);
         key
@@ -350,6 +351,7 @@ impl Connection {
                     self.reports.stats.path +=
                         self.recovery.path(path.id).map(|known| known.stats()).unwrap_or_default();
                     self.recovery.remove_path(path.id);
+                    self.reports.forget_limit(path.id);
                 }
             }
             self.spaces.forget(space);

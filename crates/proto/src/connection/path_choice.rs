@@ -1,5 +1,6 @@
 //! Where there are several paths, which of them data and acknowledgments take, and what a silent one owes.
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 use thalweg_recovery::{DataSpace, SpaceId};
 use thalweg_units::{Duration, Instant};
@@ -8,13 +9,32 @@ use super::{
     Connection,
     paths::{Candidate, PathSet},
 };
-use crate::{ack::AckTracker, config::AckPath};
+use crate::{ack::AckTracker, config::AckPath, datagrams::SendDatagramError, streams::StreamId, turn::Turn};
 
-/// Acknowledgments leave their own path only for one whose round trip is below this share of its own: where paths are
-/// alike, a path that breaks takes no acknowledgments of another with it.
-const SHORTER_BY: (u32, u32) = (3, 4);
+/// Acknowledgments leave their own path only for one whose round trip is below this share of its own: a path that
+/// breaks takes acknowledgments of another with it, and a round trip that is measured by two ways back looks like a
+/// queue.
+const SHORTER_BY: (u32, u32) = (1, 4);
+/// A path by which less than one in so many bytes has come of what has come by the own path is too slow to carry its
+/// acknowledgments: at least one in 25 bytes of a full path is acknowledgment.
+const SLOWER_BY: u64 = 16;
 /// A path by which nothing has come for so many of its round trips carries no acknowledgments of others.
 const HEARD_WITHIN_RTTS: u32 = 2;
+
+/// Why nothing was pinned to a path.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PinError {
+    /// The path is not open: it was never opened, has not been answered yet, or was given up.
+    #[error("there is no open path of this identifier")]
+    NoSuchPath,
+    /// Nothing of the stream is left to be sent.
+    #[error("the stream is closed")]
+    ClosedStream,
+    /// The datagram was not queued.
+    #[error(transparent)]
+    Datagram(SendDatagramError),
+}
 
 impl Connection {
     /// Whether a probe timeout on an address pair has gone unanswered.
@@ -85,6 +105,66 @@ impl Connection {
         candidates
     }
 
+    /// The paths that carry data if they are asked to: those that answer, or, if there are none, all that are open.
+    fn live(&self) -> SmallVec<[DataSpace; 4]> {
+        let open = || self.paths.sets().filter(|set| self.can_carry(set));
+        let answering: SmallVec<_> = open().filter(|set| !self.is_silent(set.active().id)).map(PathSet::id).collect();
+        if answering.is_empty() { open().map(PathSet::id).collect() } else { answering }
+    }
+
+    /// Whether something waits that is pinned to a path, and the path carries data.
+    pub(super) fn has_pinned(&self, path: DataSpace) -> bool {
+        (self.streams.can_send_pinned(path) || self.datagrams.can_send_pinned(path)) && self.live().contains(&path)
+    }
+
+    /// It is a path's turn to send what is pinned to it and, if `is_common`, what is pinned to none. A DATAGRAM leaves
+    /// on the paths of `copies` too.
+    pub(super) fn begin_turn(&mut self, path: DataSpace, is_common: bool, copies: &[DataSpace]) {
+        let copies = copies.iter().copied().filter(|other| *other != path).collect();
+        let turn = Turn { path, is_common, live: self.live(), copies };
+        self.datagrams.set_turn(Some(turn.clone()));
+        self.streams.set_turn(Some(turn));
+    }
+
+    /// Everything may be sent again, on whatever path.
+    pub(super) fn end_turn(&mut self) {
+        self.datagrams.set_turn(None);
+        self.streams.set_turn(None);
+    }
+
+    /// Has a stream leave on one path from now on, or on any again (`None`).
+    ///
+    /// While that path does not answer and another one does, and once it is gone, the stream leaves on the others: it
+    /// is delivered whatever becomes of the path. What has left already stays where it is. Of streams that are ready to
+    /// be sent on a path, those pinned to it go first; priorities count among these and among the others.
+    ///
+    /// # Errors
+    /// When there is no such path, or nothing of the stream is left to be sent.
+    pub fn pin_stream(&mut self, id: StreamId, path: Option<DataSpace>) -> Result<(), PinError> {
+        if let Some(path) = path {
+            self.is_pinnable(path)?;
+        }
+        self.streams.pin(id, path).map_err(|_| PinError::ClosedStream)
+    }
+
+    /// Queues a DATAGRAM for one path, as [`Datagrams::send`](crate::datagrams::Datagrams::send) does for any. It must
+    /// fit a packet of that path. If the path falls silent or goes before it has left, it leaves on another.
+    ///
+    /// # Errors
+    /// When there is no such path, or it was not queued.
+    pub fn send_datagram_on(&mut self, path: DataSpace, data: Bytes) -> Result<(), PinError> {
+        let mtu = self.is_pinnable(path)?;
+        let room = self.room_for_frames(mtu);
+        self.datagrams.send_on(path, data, room).map_err(PinError::Datagram)
+    }
+
+    /// Whether something can be pinned to a path. Returns the size of its datagrams.
+    fn is_pinnable(&self, path: DataSpace) -> Result<u16, PinError> {
+        let open = self.paths.set(path).filter(|set| set.is_open());
+        let known = open.and_then(|set| self.recovery.path(set.active().id));
+        known.map(thalweg_recovery::Path::datagram_size).ok_or(PinError::NoSuchPath)
+    }
+
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
     /// not open or is silent, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
@@ -100,7 +180,12 @@ impl Connection {
             let shortest = self.paths.sets().filter(works).filter(is_alive).min_by_key(|set| rtt(set));
             let own = self.paths.set(space).filter(works).map(rtt);
             let (numerator, denominator) = SHORTER_BY;
-            let is_worth_it = |set: &&PathSet| own.is_none_or(|own| rtt(set) * denominator < own * numerator);
+            let arrived = |set: &PathSet| set.iter().map(|path| path.received).sum::<u64>();
+            let arrived_on_own = self.paths.set(space).map_or(0, arrived);
+            let is_worth_it = |set: &&PathSet| {
+                own.is_none_or(|own| rtt(set) * denominator < own * numerator)
+                    && arrived(set).saturating_mul(SLOWER_BY) >= arrived_on_own
+            };
             if let Some(shortest) = shortest.filter(is_worth_it) {
                 return shortest.id();
             }

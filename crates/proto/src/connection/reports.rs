@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
 use thalweg_recovery::{PathId, Recovery};
 use thalweg_units::Instant;
 
@@ -24,8 +25,10 @@ pub(super) struct Reports {
     events: VecDeque<Event>,
     endpoint: VecDeque<EndpointEvent>,
     pub(super) stats: ConnectionStats,
-    /// What held the sender back when that was last reported.
-    limit: Option<Limit>,
+    /// What held the sender back when that was last reported: on each path, where several are in use at once.
+    limits: SmallVec<[(Option<PathId>, Limit); 1]>,
+    /// Several paths are, or were, in use at once.
+    are_limits_apart: bool,
     observer: Option<Box<dyn Observer>>,
     /// Reused from packet to packet.
     frames: Vec<FrameInfo>,
@@ -130,10 +133,23 @@ impl Reports {
 
     /// Notes what holds the sender back on `path`, when that changes.
     pub(super) fn set_limit(&mut self, now: Instant, path: PathId, limit: Limit) {
-        if self.limit != Some(limit) {
-            self.limit = Some(limit);
-            self.observe(now, &ObserverEvent::LimitedBy { path, limit });
+        let of = self.are_limits_apart.then_some(path);
+        match self.limits.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, known)) if *known == limit => return,
+            Some((_, known)) => *known = limit,
+            None => self.limits.push((of, limit)),
         }
+        self.observe(now, &ObserverEvent::LimitedBy { path, limit });
+    }
+
+    /// A path is used beside others: what limits it is reported by itself.
+    pub(super) fn tell_limits_apart(&mut self) {
+        self.are_limits_apart = true;
+    }
+
+    /// A path is no more.
+    pub(super) fn forget_limit(&mut self, path: PathId) {
+        self.limits.retain(|(of, _)| *of != Some(path));
     }
 }
 

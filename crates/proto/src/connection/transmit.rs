@@ -1,6 +1,7 @@
 //! Outgoing datagrams: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use thalweg_recovery::{Budget, DataSpace, Ecn, PathId, SpaceId};
 use thalweg_units::Instant;
 
@@ -9,7 +10,7 @@ use super::{
     lifecycle::{CloseFrame, Phase},
     open_packet::{Content, OpenPacket},
     paths::{Order, Path, PathKey, PathSet, Stage, challenge_data},
-    repeat::Underway,
+    repeat::{Underway, Worth},
     sizes::{MIN_INITIAL, MIN_PACKET},
 };
 use crate::{Side, crypto::TAG_LEN, error::TransportErrorCode, frame::Frame, observe::Limit, udp::Transmit};
@@ -28,7 +29,11 @@ impl Connection {
                 self.paths.iter_mut().for_each(|path| path.paced_until = None);
                 let (path, most) = (self.paths.active().key(), max_segments.max(1));
                 match self.paths.has_choice() {
-                    true => self.transmit_probing(now, buf).or_else(|| self.transmit_on_any(now, most, buf)),
+                    true => self.transmit_probing(now, buf).or_else(|| {
+                        let batch = self.transmit_on_any(now, most, buf);
+                        self.end_turn();
+                        batch
+                    }),
                     false => self
                         .transmit_probing(now, buf)
                         .or_else(|| self.transmit_mtu_probe(now, path, buf))
@@ -57,6 +62,9 @@ impl Connection {
         let waiting = self.streams.bytes_unacked().saturating_sub(in_flight);
         let mut turns = self.paths.order(now, waiting, &candidates);
         let with_data = turns.len();
+        let common = turns.clone();
+        let is_redundant = self.paths.several().is_some_and(|several| several.scheduler.is_redundant());
+        let has_own = is_redundant || self.streams.has_pins() || self.datagrams.has_pins();
         let open = self.paths.sets().filter(|set| set.is_open()).map(PathSet::id);
         let others: Order = open.filter(|id| !turns.contains(id)).collect();
         turns.extend(others);
@@ -65,19 +73,70 @@ impl Connection {
             if !self.cids.remote_of(id).has_active() {
                 continue;
             }
-            let carries_data = turn < with_data;
+            let is_common = turn < with_data;
+            let carries_data = is_common || has_own && self.has_pinned(id);
+            if has_own {
+                self.begin_turn(id, is_common, if is_redundant { &common } else { &[] });
+            }
+            if is_redundant
+                && is_common
+                && let Some(copies) = self.transmit_across(now, key, Worth::All, max_segments, buf)
+            {
+                return Some(copies);
+            }
             let probe = if carries_data { self.transmit_mtu_probe(now, key, buf) } else { None };
             if probe.is_some() {
                 return probe;
             }
             if let Some(batch) = self.transmit_batch(now, key, max_segments, carries_data, buf) {
-                if let Some(several) = self.paths.several_mut().filter(|_| carries_data) {
+                if let Some(several) = self.paths.several_mut().filter(|_| is_common) {
                     several.scheduler.on_sent(id, batch.size as u64);
                 }
                 return Some(batch);
             }
         }
-        None
+        common.into_iter().find_map(|id| {
+            let key = self.paths.set(id)?.active().key();
+            if has_own {
+                self.begin_turn(id, true, &[]);
+            }
+            self.transmit_sooner(now, key, max_segments, buf)
+                .or_else(|| self.transmit_again(now, key, max_segments, buf))
+        })
+    }
+
+    /// What other paths have under way and this one has not sent, as far as it lets it out.
+    fn transmit_across(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        worth: Worth,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let others: SmallVec<[DataSpace; 4]> = self.paths.sets().map(PathSet::id).collect();
+        let (recovery, streams) = (&mut self.recovery, &mut self.streams);
+        if !self.repeat.owe_across(now, &self.paths[path], (worth, max_segments), &others, recovery, streams) {
+            return None;
+        }
+        let batch = self.transmit_batch(now, path, max_segments, true, buf);
+        self.repeat.on_copied();
+        batch
+    }
+
+    /// The same where nothing else is left to send: what this path delivers sooner.
+    fn transmit_sooner(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if !self.handshake.complete || self.wants_data(path) {
+            return None;
+        }
+        let worth = if self.streams.is_flow_blocked() { Worth::Blocking } else { Worth::Sooner };
+        self.transmit_across(now, path, worth, max_segments, buf)
     }
 
     /// The bulk of all traffic: as many full datagrams on `path` as window, pacer and content allow. `carries_data`:
@@ -183,7 +242,7 @@ impl Connection {
             return None;
         }
         let tail = self.transmit_batch(now, path, max_segments, true, buf);
-        self.repeat.on_tail(tail.as_ref().map_or(0, |tail| tail.size));
+        self.repeat.on_tail(&self.paths[path], tail.as_ref().map_or(0, |tail| tail.size));
         tail
     }
 

@@ -159,7 +159,7 @@ impl Connection {
             }
         };
         let mut frames = self.spaces.spare.take(space);
-        frames.is_copy = self.repeat.is_copying_tail();
+        frames.is_copy = self.repeat.is_copying();
         OpenPacket { space, path, ecn, kind, mark, frames, ack_eliciting: false, probe: false, mtu_probe: false }
     }
 

@@ -1,12 +1,16 @@
 //! The application's side of the streams: open, accept, write, finish, reset, read, stop.
 
 use bytes::Bytes;
+use thalweg_recovery::DataSpace;
 
 use super::recv::RecvState;
-use super::send::Send;
+use super::send::{Ready, Send};
 use super::{
-    ClosedStream, Dir, Incoming, ReadError, Recv, StreamEvent, StreamId, Streams, WriteError, output::Control,
+    ClosedStream, Dir, Incoming, ReadError, Recv, SentStreams, StreamEvent, StreamId, Streams, WriteError,
+    control::Control,
 };
+
+use crate::turn::Turn;
 
 impl Streams {
     /// Opens a stream. `None` if the peer's limit is reached: wait for [`StreamEvent::Available`].
@@ -138,6 +142,39 @@ impl Streams {
     /// The priority of a stream that is not fully sent and acknowledged.
     pub fn priority(&self, id: StreamId) -> Option<i32> {
         Some(self.send.get(&id)?.priority)
+    }
+
+    /// Pins what a stream sends to a path, or to none (see [`Connection::pin_stream`]).
+    ///
+    /// [`Connection::pin_stream`]: crate::Connection::pin_stream
+    pub(crate) fn pin(&mut self, id: StreamId, path: Option<DataSpace>) -> Result<(), ClosedStream> {
+        let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
+        if stream.pin != path {
+            self.outgoing.pin(&mut self.control, id, stream, path);
+        }
+        Ok(())
+    }
+
+    /// Whether a stream is pinned to a path.
+    pub(crate) fn has_pins(&self) -> bool {
+        !self.outgoing.pins.is_empty()
+    }
+
+    /// Whether this record has data of a stream that is pinned to a path.
+    pub(crate) fn is_pinned(&self, sent: &SentStreams) -> bool {
+        let is_pinned = |id| self.send.get(id).is_some_and(|stream| stream.pin.is_some());
+        self.has_pins() && sent.chunks.iter().any(|chunk| is_pinned(&chunk.id))
+    }
+
+    /// Whether streams that are pinned to this path have something to send.
+    pub(crate) fn can_send_pinned(&self, path: DataSpace) -> bool {
+        let count = |ready| self.outgoing.pins.pinned(path, ready);
+        count(Ready::Free) > 0 || count(Ready::Fresh) > 0 && self.outgoing.credit() > 0
+    }
+
+    /// From now on, only what a turn admits can be sent; `None`: everything.
+    pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
+        self.outgoing.pins.set_turn(turn);
     }
 
     /// The code with which the peer asked to stop sending; `None` also once the stream is forgotten.

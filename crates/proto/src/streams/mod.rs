@@ -7,11 +7,13 @@
 
 mod application;
 mod buffer;
+mod control;
 mod flow;
 mod id;
 mod input;
 mod limits;
 mod output;
+mod pins;
 mod recv;
 mod scheduler;
 mod send;
@@ -35,8 +37,9 @@ pub use types::{
 
 use crate::Side;
 use buffer::BlockPool;
+use control::Control;
 use flow::{Clock, RECEIVE_STEP, Share, Window};
-use output::{Control, Outgoing};
+use output::Outgoing;
 use recv::{Arrival, Recv};
 use send::Send;
 use send_buffer::SparePool;

@@ -2,11 +2,15 @@
 
 use std::collections::VecDeque;
 
+use thalweg_recovery::DataSpace;
+
 use crate::frame::ty;
 use crate::varint;
 
+use super::control::{Control, Waiting};
 use super::flow::{CONNECTION_STATE, SEND_STATE, SEND_STEP, Share};
-use super::recv::{Recv, RecvState};
+use super::pins::Pins;
+use super::recv::RecvState;
 use super::scheduler::Scheduler;
 use super::send::{Ready, Send};
 use super::send_buffer::SparePool;
@@ -36,68 +40,6 @@ const BUDGET_WINDOWS: u64 = 16;
 /// wait for those that filled the connection's part of the budget.
 const BUDGET_FLOOR: u64 = 16 * 1024;
 
-/// A frame other than STREAM that waits, and needs its stream to be written.
-#[derive(Copy, Clone, Debug)]
-enum Waiting {
-    Reset(StreamId),
-    Stop(StreamId),
-    Credit(StreamId),
-    Blocked(StreamId),
-}
-
-/// The frames other than STREAM that wait to be written.
-#[derive(Debug, Default)]
-pub(super) struct Control {
-    queue: VecDeque<Waiting>,
-    /// Frames of streams that the peer does not allow yet: only after a rejected 0-RTT.
-    held_back: Vec<Waiting>,
-    pub(super) max_data: bool,
-    pub(super) max_streams: [bool; 2],
-    pub(super) streams_blocked: [bool; 2],
-    data_blocked: bool,
-    /// The limit of the last report to the peer that we are blocked.
-    pub(super) data_blocked_at: Option<u64>,
-}
-
-impl Control {
-    fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-            && !self.max_data
-            && !self.data_blocked
-            && self.max_streams == [false; 2]
-            && self.streams_blocked == [false; 2]
-    }
-
-    /// The peer may allow more streams now.
-    pub(super) fn release(&mut self) {
-        self.queue.extend(self.held_back.drain(..));
-    }
-
-    pub(super) fn queue_reset(&mut self, id: StreamId, stream: &mut Send) {
-        if !std::mem::replace(&mut stream.reset_queued, true) {
-            self.queue.push_back(Waiting::Reset(id));
-        }
-    }
-
-    pub(super) fn queue_stop(&mut self, id: StreamId, stream: &mut Recv) {
-        if !std::mem::replace(&mut stream.stop_queued, true) {
-            self.queue.push_back(Waiting::Stop(id));
-        }
-    }
-
-    pub(super) fn queue_credit(&mut self, id: StreamId, stream: &mut Recv) {
-        if !std::mem::replace(&mut stream.credit_queued, true) {
-            self.queue.push_back(Waiting::Credit(id));
-        }
-    }
-
-    fn queue_blocked(&mut self, id: StreamId, stream: &mut Send) {
-        if !std::mem::replace(&mut stream.blocked_queued, true) {
-            self.queue.push_back(Waiting::Blocked(id));
-        }
-    }
-}
-
 /// What the sending parts of all streams share.
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -117,7 +59,10 @@ pub(super) struct Outgoing {
     /// How many streams are in each state of readiness.
     counts: [usize; 4],
     pub(super) unfinished: usize,
+    /// Of the streams that are pinned to no path.
     scheduler: Scheduler,
+    /// Those that are, by path.
+    pub(super) pins: Pins,
     /// Streams whose writers wait for room in the connection's send window.
     waiters: VecDeque<StreamId>,
     pub(super) pool: SparePool,
@@ -139,6 +84,7 @@ impl Outgoing {
             counts: [0; 4],
             unfinished: 0,
             scheduler: Scheduler::default(),
+            pins: Pins::default(),
             waiters: VecDeque::new(),
             pool: SparePool::default(),
         }
@@ -181,7 +127,7 @@ impl Outgoing {
     }
 
     /// The connection's credit that is left.
-    fn credit(&self) -> u64 {
+    pub(super) fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.data_sent)
     }
 
@@ -219,6 +165,20 @@ impl Outgoing {
         self.unsent -= stream.counted.unsent;
         self.counts[stream.counted.ready.index()] -= 1;
         self.unfinished -= usize::from(stream.counted.is_unfinished);
+        self.pins.count(stream.pin, stream.counted.ready, false);
+    }
+
+    /// Pins a stream to a path, or to none.
+    pub(super) fn pin(&mut self, control: &mut Control, id: StreamId, stream: &mut Send, path: Option<DataSpace>) {
+        self.scheduler_of(stream.pin).remove(id, stream.priority, &mut stream.slot);
+        self.pins.count(stream.pin, stream.counted.ready, false);
+        self.pins.count(path, stream.counted.ready, true);
+        stream.pin = path;
+        self.refresh(control, id, stream);
+    }
+
+    fn scheduler_of(&mut self, pin: Option<DataSpace>) -> &mut Scheduler {
+        pin.map_or(&mut self.scheduler, |path| self.pins.scheduler(path))
     }
 
     /// Something about a stream changed: counts and schedules it anew.
@@ -227,6 +187,8 @@ impl Outgoing {
         if ready != stream.counted.ready {
             self.counts[stream.counted.ready.index()] -= 1;
             self.counts[ready.index()] += 1;
+            self.pins.count(stream.pin, ready, true);
+            self.pins.count(stream.pin, stream.counted.ready, false);
             stream.counted.ready = ready;
         }
         let unsent = stream.buffer.unsent();
@@ -246,7 +208,7 @@ impl Outgoing {
             Ready::StreamBlocked => Self::ask_for_credit(control, id, stream),
             Ready::Fresh | Ready::Free => {
                 let needs_credit = ready == Ready::Fresh;
-                self.scheduler.activate(id, stream.priority, &mut stream.slot, needs_credit);
+                self.scheduler_of(stream.pin).activate(id, stream.priority, &mut stream.slot, needs_credit);
             }
         }
     }
@@ -261,7 +223,7 @@ impl Outgoing {
 
     pub(super) fn set_priority(&mut self, id: StreamId, stream: &mut Send, priority: i32) {
         let old = std::mem::replace(&mut stream.priority, priority);
-        self.scheduler.set_priority(id, old, priority, &mut stream.slot);
+        self.scheduler_of(stream.pin).set_priority(id, old, priority, &mut stream.slot);
     }
 
     /// Resets a stream: drops its bytes and has RESET_STREAM sent.
@@ -391,7 +353,9 @@ impl Streams {
 
     /// Whether [`Streams::write_data`] has something.
     pub fn can_send_data(&self) -> bool {
-        self.outgoing.count(Ready::Free) > 0 || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() > 0)
+        let outgoing = &self.outgoing;
+        let count = |ready| outgoing.pins.sendable(ready, outgoing.count(ready));
+        count(Ready::Free) > 0 || (count(Ready::Fresh) > 0 && outgoing.credit() > 0)
     }
 
     /// The sum of the bytes of all streams sent at least once.
@@ -518,31 +482,35 @@ impl Streams {
     ///
     /// Frames always carry their length. Needs some 64 bytes of room to be sure to make progress.
     pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
-        self.write_frames(buf, limit, record);
+        for pin in self.outgoing.pins.sources() {
+            self.write_frames(buf, limit, record, pin);
+        }
         self.wake_waiters();
     }
 
-    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
+    /// The same of the streams with this pin.
+    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams, pin: Option<DataSpace>) {
         let Streams { send, outgoing, control, events, .. } = self;
         while buf.len() < limit {
             let credit = outgoing.credit();
-            let Some(pick) = outgoing.scheduler.next(credit > 0) else {
+            let scheduler = outgoing.scheduler_of(pin);
+            let Some(pick) = scheduler.next(credit > 0) else {
                 return;
             };
             let Some(stream) = send.get_mut(&pick.id) else {
-                outgoing.scheduler.forget(pick);
+                scheduler.forget(pick);
                 continue;
             };
-            if !outgoing.scheduler.resume(pick, &mut stream.slot) {
+            if !scheduler.resume(pick, &mut stream.slot) {
                 continue;
             }
             match stream.ready() {
                 Ready::Idle | Ready::StreamBlocked => {
-                    outgoing.scheduler.idle(pick, &mut stream.slot);
+                    scheduler.idle(pick, &mut stream.slot);
                     continue;
                 }
                 Ready::Fresh if credit == 0 => {
-                    outgoing.scheduler.park(pick, &mut stream.slot);
+                    scheduler.park(pick, &mut stream.slot);
                     if control.data_blocked_at != Some(outgoing.max_data) {
                         control.data_blocked_at = Some(outgoing.max_data);
                         control.data_blocked = true;
@@ -558,7 +526,7 @@ impl Streams {
             };
             record.chunks.push(written.chunk);
             outgoing.data_sent += written.fresh;
-            outgoing.scheduler.charge(pick, buf.len() - before);
+            outgoing.scheduler_of(pin).charge(pick, buf.len() - before);
             outgoing.refresh(control, pick.id, stream);
             if written.fresh > 0 {
                 outgoing.wake(pick.id, stream, events);

@@ -170,7 +170,26 @@ impl Scheduler {
 
     /// Moves a stream to another priority. Takes time in proportion to the streams waiting at the old one.
     pub(super) fn set_priority(&mut self, id: StreamId, old: i32, new: i32, slot: &mut Slot) {
-        let from = self.level(old);
+        let was = self.take_out(id, old, slot);
+        if was.running {
+            slot.running = true;
+            self.level(new).fresh.push_back(id);
+        } else if was.parked {
+            slot.parked = true;
+            self.level(new).parked.push_back(id);
+        }
+        self.tidy();
+    }
+
+    /// Takes a stream out that another scheduler is to have. Takes time as [`Scheduler::set_priority`] does.
+    pub(super) fn remove(&mut self, id: StreamId, priority: i32, slot: &mut Slot) {
+        self.take_out(id, priority, slot);
+        self.tidy();
+    }
+
+    /// Returns where the stream was.
+    fn take_out(&mut self, id: StreamId, priority: i32, slot: &mut Slot) -> Slot {
+        let from = self.level(priority);
         let was = std::mem::take(slot);
         if was.parked {
             from.parked.retain(|other| *other != id);
@@ -182,13 +201,8 @@ impl Scheduler {
                 from.fresh.retain(|other| *other != id);
                 from.old.retain(|other| *other != id);
             }
-            slot.running = true;
-            self.level(new).fresh.push_back(id);
-        } else if was.parked {
-            slot.parked = true;
-            self.level(new).parked.push_back(id);
         }
-        self.tidy();
+        was
     }
 
     fn level(&mut self, priority: i32) -> &mut Level {

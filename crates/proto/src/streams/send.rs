@@ -1,6 +1,7 @@
 //! The sending part of one stream (RFC 9000 section 3.1): what may leave next, and as which frame.
 
 use bytes::BufMut;
+use thalweg_recovery::DataSpace;
 
 use crate::varint;
 
@@ -44,6 +45,8 @@ pub(super) struct Send {
     /// The peer's limit: the offset that must not be passed.
     pub(super) max_data: u64,
     pub(super) priority: i32,
+    /// The path on which it is to be sent; `None`: on any.
+    pub(super) pin: Option<DataSpace>,
     /// The application wrote all it will.
     pub(super) finished: bool,
     /// The end has to be sent, for the first time or again.
@@ -98,6 +101,7 @@ impl Send {
             buffer: SendBuffer::default(),
             max_data,
             priority: 0,
+            pin: None,
             finished: false,
             fin_pending: false,
             fin_acked: false,

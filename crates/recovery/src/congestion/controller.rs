@@ -63,7 +63,7 @@ use core::fmt::Debug;
 
 use thalweg_units::{Duration, Ecn, Instant};
 
-use super::{AckEvent, Allowance, Change, ControllerPolicies, ModelStats, PathContext, PathView};
+use super::{AckEvent, Allowance, Change, ControllerPolicies, ModelStats, PathContext, PathView, Sibling};
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
 
@@ -79,6 +79,12 @@ pub trait Controller: Debug + Send {
     fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
         let _ = (now, bytes, bytes_in_flight);
         Change::None
+    }
+
+    /// The other paths of the connection that answer and have something in flight: none where there is one path. Called
+    /// before every [`on_ack`](Self::on_ack).
+    fn on_siblings(&mut self, siblings: &[Sibling]) {
+        let _ = siblings;
     }
 
     /// An acknowledgment or a loss timeout, with everything that followed from it.

@@ -108,6 +108,16 @@ pub struct RecoveryPeriod {
     pub is_fresh: bool,
 }
 
+/// Another path of the same connection that carries data at the same time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sibling {
+    /// Its congestion window in bytes.
+    pub window: u64,
+    /// Its smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+}
+
 /// Everything that one acknowledgment, or one loss timeout, taught about one path.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]

@@ -37,7 +37,7 @@ pub use allowance::{Allowance, Change};
 pub use context::PathContext;
 pub use controller::{Controller, ControllerFactory};
 pub(crate) use event::MARKED_ALL;
-pub use event::{AckEvent, Arrival, CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan};
+pub use event::{AckEvent, Arrival, CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan, Sibling};
 
 pub use marks::{EndStartParameters, LaterMarks, MarkPolicy};
 pub use model::{BbrParameters, BbrStart, ModelPolicy, ModelStats};

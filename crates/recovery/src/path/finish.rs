@@ -6,7 +6,7 @@ use thalweg_units::Instant;
 
 use super::Path;
 use super::usage::Opening;
-use crate::congestion::{AckEvent, Change, RecoveryPeriod};
+use crate::congestion::{AckEvent, Change, RecoveryPeriod, Sibling};
 use crate::delivery::Round;
 use crate::profile::TimeoutMeaning;
 use crate::trace::{CongestionCause, Event, Trace};
@@ -22,9 +22,9 @@ impl Path {
         self.tally.has_rtt_sample
     }
 
-    /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was
-    /// established.
-    pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> bool {
+    /// Draws the conclusions from everything noted since the last time; `siblings` are the other paths that carry data.
+    /// Returns whether persistent congestion was established.
+    pub(crate) fn finish(&mut self, now: Instant, siblings: &[Sibling], trace: &mut Trace) -> bool {
         if !self.tally.touched {
             return false;
         }
@@ -75,6 +75,7 @@ impl Path {
             congestion: tally.congestion,
             persistent_congestion: is_collapse,
         };
+        self.controller.on_siblings(siblings);
         let change = self.controller.on_ack(&event);
         // A new estimate of the round trip is one that every rate may depend on.
         if change == Change::Allowance || self.tally.has_rtt_sample {

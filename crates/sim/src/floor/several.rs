@@ -3,8 +3,9 @@
 //! The first path carries data from the request on. Each other one carries them from when its sender can know that it
 //! works: two round trips of the first path, after which a client knows that the server has its handshake, and then one
 //! and a half round trips of the path itself for a server, which is to see its challenge answered, or one for a client.
+//! Outages are known ahead: a path carries nothing in one, and loses nothing.
 
-use thalweg_link::DirectionConfig;
+use thalweg_link::{DirectionConfig, Windows};
 use thalweg_units::Duration;
 
 use super::{Floor, Framing, arrival, finish};
@@ -21,6 +22,35 @@ struct Lane<'a> {
     begin: Duration,
 }
 
+/// When the last of these bytes has left a link that they reach at `at`, where nothing is sent that would be lost in an
+/// outage. The last of their packets has `last` bytes.
+fn finish_but_for_outages(link: &DirectionConfig, at: Duration, bytes: u64, last: u64) -> Option<Duration> {
+    let (mut at, mut left) = (at, bytes);
+    loop {
+        let end = finish(link, at, left, last.min(left))?;
+        let outages = link.outages.iter().flat_map(|outage| match outage {
+            Windows::List(windows) => windows.as_slice(),
+            // Outages of a plan are drawn; what is not is left out, which is on the side of a floor.
+            _ => &[],
+        });
+        let next = outages.filter(|outage| outage.end > at && outage.start <= end).min_by_key(|outage| outage.start);
+        let Some(outage) = next else { return Some(end) };
+        if outage.start > at {
+            // What leaves before it.
+            let (mut below, mut above) = (0, left + 1);
+            while above - below > 1 {
+                let middle = below + (above - below) / 2;
+                match finish(link, at, middle, last.min(middle)) {
+                    Some(end) if end < outage.start => below = middle,
+                    _ => above = middle,
+                }
+            }
+            left -= below;
+        }
+        at = outage.end;
+    }
+}
+
 impl Lane<'_> {
     /// When so many bytes have arrived, the last packet of which has `packet` bytes.
     fn arrived(&self, bytes: u64, packet: u64) -> Option<Duration> {
@@ -28,7 +58,7 @@ impl Lane<'_> {
         let through = |busy: usize| {
             self.links.iter().enumerate().try_fold(self.begin, |at, (n, link)| {
                 let of_all = if n == busy { bytes } else { packet.min(bytes) };
-                Some(arrival(&link.delay, finish(link, at, of_all, packet.min(bytes))?))
+                Some(arrival(&link.delay, finish_but_for_outages(link, at, of_all, packet.min(bytes))?))
             })
         };
         (0..self.links.len()).map(through).collect::<Option<Vec<_>>>()?.into_iter().max()
@@ -165,6 +195,30 @@ mod tests {
         // 20 ms of handshake, 1 ms of request and 10 ms on, the second from 2 × 20 ms + 30 ms on; 10 ms on the way.
         let floor = cold((10, 10), (10, 10), 2_000_000);
         assert!((894.0..896.5).contains(&floor), "{floor}");
+    }
+
+    #[test]
+    fn outages_are_left_out() {
+        let of = |outage: Option<(u64, u64)>| {
+            let (slow, mut fast) = (path("a", 1, 10), path("b", 10, 10));
+            let windows = |(from, length)| Windows::once(Duration::from_millis(from), Duration::from_millis(length));
+            fast.down.outages = outage.map(windows).into_iter().collect();
+            let plan = Plan { paths: vec![slow, fast], ..Plan::default() };
+            let mut flow = FlowPlan::new("f", Traffic::download(Some(2_000_000)));
+            flow.beside = vec![vec![1]];
+            let framing = Thalweg.framing(&flow, flow.traffic.sends_up());
+            let floor = plan.floor(&flow, Duration::ZERO, &framing).unwrap();
+            assert!(floor.shares.is_sorted());
+            floor.cold.as_secs_f64()
+        };
+        // 16.70 Mbit. The fast path carries 6.3 of them from 70 ms to 700 ms, the slow one 1 Mbps from 40 ms on.
+        let cut = of(Some((700, 60_000)));
+        assert!((10.40..10.50).contains(&cut), "{cut}");
+        // An outage of a second costs what both links carry less in it.
+        let (whole, paused) = (of(None), of(Some((500, 1_000))));
+        let lost = paused - whole;
+        assert!((lost - 10.0 / 11.0).abs() < 0.01, "{lost}");
+        assert_eq!(of(Some((5_000, 1_000))), whole, "one that comes later changes nothing");
     }
 
     #[test]

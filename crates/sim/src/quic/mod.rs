@@ -1,6 +1,7 @@
 //! The stack "thalweg": the project's own transport, the code that runs on the wire.
 
 mod saved;
+mod ways;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use thalweg_proto::streams::{Dir, StreamId};
 use thalweg_proto::token::TokenKey;
 use thalweg_proto::{
     AckPolicy, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig,
-    Event, Route, ServerConfig, Side, TransportConfig,
+    Event, PathEvent, Route, ServerConfig, Side, TransportConfig,
 };
 use thalweg_units::{ByteCount, Duration, Instant, exact_duration, human_bytes, human_duration};
 
@@ -29,6 +30,7 @@ use crate::plan::{Crypto, FlowPlan, PlanError, SavedState};
 use crate::result::{Figure, PacketCounts, SideResult};
 use crate::stack::{self, ConnectionEvents, Hosts, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
 use saved::{Before, shake_hands};
+use ways::Ways;
 
 /// 2026-01-01, when every run takes place: certificates and tokens have dates.
 const DATE: u64 = 1_767_225_600;
@@ -66,7 +68,8 @@ impl StackFactory for Thalweg {
             client = Arc::new(NullClient::new(client));
             server = Arc::new(NullServer::new(server));
         }
-        let collectors = [(); 2].map(|()| Collector::new(context.origin, context.record, context.tails));
+        let is_several = !context.beside.is_empty();
+        let collectors = [(); 2].map(|()| Collector::new(context.origin, context.record, context.tails, is_several));
         let transport = |config: &TransportConfig, side: usize| {
             let mut config = config.clone();
             let mut factory: Arc<dyn ObserverFactory> = Arc::new(collectors[side].clone());
@@ -105,12 +108,14 @@ impl StackFactory for Thalweg {
         let mut client_endpoint = EndpointConfig::new(seed("client"));
         client_endpoint.cids = Box::new(RandomCid { len: usize::from(context.flow.client_id_length) });
         let [client_collector, server_collector] = collectors;
+        let ways = Ways::new(context.client, &context.beside);
         let client = Socket {
             endpoint: Endpoint::new(client_endpoint, None),
             client: Some((client_config, context.server)),
             local: context.client,
             beside: context.beside.clone(),
             opened: Vec::new(),
+            ways: ways.clone(),
             collector: client_collector,
             takes_early_data: saved.early_data,
             connections: Vec::new(),
@@ -123,6 +128,7 @@ impl StackFactory for Thalweg {
             local: context.server,
             beside: Vec::new(),
             opened: Vec::new(),
+            ways,
             collector: server_collector,
             takes_early_data: saved.early_data,
             connections: Vec::new(),
@@ -193,6 +199,8 @@ struct Socket {
     beside: Vec<SocketAddr>,
     /// How many of them each connection has used, by handle.
     opened: Vec<usize>,
+    /// What the paths did that were given up.
+    ways: Ways,
     collector: Collector,
     /// Applications do not wait for the end of the handshake.
     takes_early_data: bool,
@@ -256,6 +264,13 @@ impl Stack for Socket {
         {
             connection.handle_datagram(now, &meta, bytes);
         }
+        // As on the wire: the connection IDs of further paths leave in front of the data.
+        if let stack::Route::Known(index) | stack::Route::New(index) = route
+            && let Some(Some(connection)) = self.connections.get_mut(index)
+            && connection.is_multipath()
+        {
+            self.endpoint.update(ConnectionHandle(index), connection);
+        }
         route
     }
 
@@ -307,14 +322,22 @@ impl Stack for Socket {
     }
 
     fn events(&mut self, connection: usize, _: Instant) -> ConnectionEvents {
-        let mut events = ConnectionEvents::default();
+        let (mut events, mut gone) = (ConnectionEvents::default(), Vec::new());
         let Some(connection) = self.get(connection) else { return events };
         while let Some(event) = connection.poll_event() {
-            if let Event::ConnectionLost(error) = event {
-                let is_orderly = matches!(error, ConnectionError::PeerApplication { .. });
-                events.closed.get_or_insert((error.to_string(), is_orderly));
+            match event {
+                Event::ConnectionLost(error) => {
+                    let is_orderly = matches!(error, ConnectionError::PeerApplication { .. });
+                    events.closed.get_or_insert((error.to_string(), is_orderly));
+                }
+                Event::Path(PathEvent::Abandoned { id, .. }) => {
+                    let given_up = connection.paths().find(|path| path.id == id);
+                    given_up.into_iter().for_each(|path| gone.push(path));
+                }
+                _ => {}
             }
         }
+        gone.iter().for_each(|path| self.ways.add(path));
         events
     }
 
@@ -328,6 +351,7 @@ impl Stack for Socket {
         gone.map_or_else(SideResult::default, |gone| SideResult {
             stats: gone.stats(),
             repairs: gone.repair_stats(),
+            ways: self.ways.take(&gone),
             ..SideResult::default()
         })
     }

@@ -5,8 +5,8 @@ mod sum;
 use thalweg_link::{DirectionStats, Quantiles};
 use thalweg_proto::connection::ConnectionStats;
 use thalweg_proto::observe::Limit;
-use thalweg_recovery::RepairStats;
 use thalweg_recovery::trace::Metrics;
+use thalweg_recovery::{PathStats, RepairStats};
 use thalweg_units::{Duration, DurationExt};
 
 use crate::floor::Floor;
@@ -160,6 +160,11 @@ pub struct SideResult {
     pub unanswered_initials: u64,
     /// On request.
     pub series: Series,
+    /// What it did on each of several paths that it used at once, in the order of [`FlowPlan::beside`], after that of
+    /// the handshake; empty where it used one.
+    ///
+    /// [`FlowPlan::beside`]: crate::FlowPlan::beside
+    pub ways: Vec<WayResult>,
     /// What only TCP counts.
     pub tcp: Option<TcpStats>,
     /// Which of all this the stack measures; of the rest a zero means nothing.
@@ -282,6 +287,18 @@ impl SideResult {
     pub fn measures(&self, figure: Figure) -> bool {
         self.measured.contains(&figure)
     }
+}
+
+/// What one end of a flow did on one of several paths.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct WayResult {
+    /// The counters of the path.
+    pub stats: PathStats,
+    /// Its smoothed round-trip time at the end; none if it was never opened.
+    pub rtt: Option<Duration>,
+    /// Its smallest round-trip time.
+    pub min_rtt: Option<Duration>,
 }
 
 /// What a TCP sender counts beside what every transport does.

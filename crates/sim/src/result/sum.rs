@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::{SideResult, TcpStats};
+use super::{SideResult, TcpStats, WayResult};
 
 /// Counters are summed, the largest of what has a maximum stays, lists are joined; what is none of these is that of the
 /// connection added last. The time of the handshake is that of the first.
@@ -19,6 +19,7 @@ impl AddAssign for SideResult {
             early_probes,
             unanswered_initials,
             series,
+            ways,
             tcp,
             measured,
         } = added;
@@ -33,6 +34,13 @@ impl AddAssign for SideResult {
         self.unanswered_initials += unanswered_initials;
         self.series.metrics.extend(series.metrics);
         self.series.packets.extend(series.packets);
+        if self.ways.len() < ways.len() {
+            self.ways.resize(ways.len(), WayResult::default());
+        }
+        for (total, WayResult { stats, rtt, min_rtt }) in self.ways.iter_mut().zip(ways) {
+            total.stats += stats;
+            (total.rtt, total.min_rtt) = (rtt.or(total.rtt), min_rtt.or(total.min_rtt));
+        }
         if let Some(tcp) = tcp {
             *self.tcp.get_or_insert_default() += tcp;
         }

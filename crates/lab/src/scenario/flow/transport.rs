@@ -220,7 +220,8 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
     TransportKey {
         name: "scheduler",
         example: r#""lowest-rtt""#,
-        doc: r#"which of several paths carries what: "lowest-rtt" (default), "earliest", "round-robin", "weighted", "backup""#,
+        doc: r#"which of several paths carries what: "lowest-rtt" (default), "earliest", "round-robin", "weighted",
+              "redundant", "backup""#,
         is_always_told: false,
         read: |draft, field| {
             let names = SchedulerPolicy::NAMED.map(|policy| policy.name());

@@ -1,20 +1,24 @@
-//! Repeated packets: probes after a silence, copies of the handshake's flights, copies of a transfer's tail.
+//! Repeated packets: probes after a silence, copies of the handshake's flights, copies of a transfer's tail, copies on
+//! another path.
 //!
-//! One rule for all three. Contents that are under way become due once more, the oldest first except in the tail, and
+//! One rule for all of them. Contents that are under way become due once more, the oldest first except in the tail, and
 //! leave in packets of their own (RFC 9000 section 13.3). Probes ignore the window; copies wait until nothing else is
 //! left to send, and fit into the window, those of the tail into the pacer too. What is new goes before a copy, and a
 //! copy is not copied. A probe timeout settles the copies that are owed.
 
+mod across;
 mod copies;
 mod owed;
 mod policy;
 mod probes;
 mod tail;
 
+use smallvec::SmallVec;
 use thalweg_recovery::{Budget, DataSpace, HandshakePolicy, Policies, Recovery, SpaceId, TailPolicy, TwiceFrom};
 use thalweg_units::Instant;
 
-use self::{copies::Copies, owed::Owed, policy::RepeatPolicy, probes::Probing, tail::Tail};
+pub(crate) use self::across::Worth;
+use self::{across::Across, copies::Copies, owed::Owed, policy::RepeatPolicy, probes::Probing, tail::Tail};
 use super::{
     handshake::KeyStore,
     paths::Path,
@@ -39,7 +43,11 @@ pub(crate) struct Repeat {
     owed: BySpace<Owed>,
     probing: Probing,
     copies: Copies,
-    tail: Tail,
+    /// The tails under way, by the space of their packets.
+    tails: SmallVec<[(DataSpace, Tail); 1]>,
+    across: Across,
+    /// What leaves now is copies.
+    is_copying: bool,
 }
 
 impl Repeat {
@@ -76,6 +84,8 @@ impl Repeat {
     /// It has none any more.
     pub fn forget(&mut self, space: DataSpace) {
         self.owed.remove(space);
+        self.across.forget(space);
+        self.tails.retain(|(of, _)| *of != space);
     }
 
     /// The space is no more.
@@ -259,21 +269,53 @@ impl Repeat {
         let holds = rate.bytes_in(known.rtt().min);
         let size = u64::from(known.datagram_size());
         let Budget::Now(room) = recovery.budget(now, path.id) else { return false };
-        self.tail.begin(streams.data_sent(), next);
-        let count = (room.min(holds.saturating_sub(self.tail.spent)) / size.max(1)).min(most as u64);
-        self.tail.is_copying = count > 0 && self.tail.mark(count as usize, path.space(), next, recovery, streams);
-        self.tail.is_copying
+        let space = path.space();
+        let at = self.tails.iter().position(|(of, _)| SpaceId::Data(*of) == space);
+        let at = at.unwrap_or_else(|| {
+            self.tails.push((path.key().space(), Tail::default()));
+            self.tails.len() - 1
+        });
+        let (_, tail) = &mut self.tails[at];
+        tail.begin(streams.data_sent(), next);
+        let count = (room.min(holds.saturating_sub(tail.spent)) / size.max(1)).min(most as u64);
+        self.is_copying = count > 0 && tail.mark(count as usize, space, next, recovery, streams);
+        self.is_copying
     }
 
-    /// So many bytes of the tail have left as copies.
-    pub fn on_tail(&mut self, bytes: usize) {
-        self.tail.is_copying = false;
-        self.tail.spent = self.tail.spent.saturating_add(bytes as u64);
+    /// Makes up to `most` datagrams' worth of what the paths `others` have under way due once more, for `path` to
+    /// carry. Returns whether there is something to copy: [`Self::on_copied`] is to follow once it has left.
+    pub fn owe_across(
+        &mut self,
+        now: Instant,
+        path: &Path,
+        (worth, most): (Worth, usize),
+        others: &[DataSpace],
+        recovery: &mut Recovery<Box<SentFrames>>,
+        streams: &mut Streams,
+    ) -> bool {
+        let Budget::Now(room) = recovery.budget(now, path.id) else { return false };
+        let size = recovery.path(path.id).map_or(1, |known| u64::from(known.datagram_size().max(1)));
+        let count = usize::try_from(room / size).unwrap_or(usize::MAX).clamp(1, most.max(1));
+        self.is_copying = self.across.mark(now, (path.key().space(), worth, count), others, recovery, streams);
+        self.is_copying
+    }
+
+    /// What was made due has left as copies.
+    pub fn on_copied(&mut self) {
+        self.is_copying = false;
+    }
+
+    /// So many bytes of the tail on `path` have left as copies.
+    pub fn on_tail(&mut self, path: &Path, bytes: usize) {
+        self.is_copying = false;
+        if let Some((_, tail)) = self.tails.iter_mut().find(|(of, _)| *of == path.key().space()) {
+            tail.spent = tail.spent.saturating_add(bytes as u64);
+        }
     }
 
     /// Whether everything in the packets that leave now is in another packet that may still arrive.
-    pub fn is_copying_tail(&self) -> bool {
-        self.tail.is_copying
+    pub fn is_copying(&self) -> bool {
+        self.is_copying
     }
 
     /// Nothing is owed any more.

@@ -27,8 +27,6 @@ pub(super) struct Tail {
     seen: Range<u64>,
     /// Bytes of copies.
     pub(super) spent: u64,
-    /// What leaves now is copies.
-    pub(super) is_copying: bool,
 }
 
 impl Tail {

@@ -4,8 +4,8 @@ use core::fmt::Debug;
 
 use thalweg_units::Instant;
 
-use crate::congestion::AckEvent;
 use crate::congestion::view::View;
+use crate::congestion::{AckEvent, Sibling};
 
 /// A signal of congestion, and how it is to be answered.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,11 @@ pub(crate) trait Growth: Debug + Send {
     /// nothing grows.
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
         let _ = (view, event, recovering);
+    }
+
+    /// The other paths of the connection that carry data, before each ACK.
+    fn on_siblings(&mut self, siblings: &[Sibling]) {
+        let _ = siblings;
     }
 
     /// Congestion, by this signal: returns the window to come down to.

@@ -22,6 +22,7 @@ mod abba;
 mod cuback;
 mod cubic;
 mod growth;
+mod lia;
 mod new_reno;
 mod regain;
 mod switch;
@@ -35,7 +36,7 @@ use super::start::{Congested, Departure, Proposal, Start};
 use super::view::View;
 use super::{
     AckEvent, Allowance, Change, CongestionEvent, Controller, ControllerPolicies, Decrease, MARKED_ALL, PathContext,
-    PathView, WindowParts,
+    PathView, Sibling, WindowParts,
 };
 use crate::congestion::table::algorithms;
 use crate::pacing;
@@ -46,6 +47,7 @@ use crate::undo;
 
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
+use lia::Lia;
 use new_reno::NewReno;
 use regain::Regain;
 
@@ -64,6 +66,10 @@ algorithms! {
             "as cubic, but regains within a few round trips what losses without a queue have taken, and fills a path that carries more than it did or takes longer (of this project)",
             "long or fast paths that lose packets by chance, or whose rate or delay changes",
             |_| Box::new(Regain::new(Box::new(Cubic::default())));
+        Lia "lia",
+            "as new-reno, and the paths of a connection together grow as fast as one flow on the best of them would (RFC 6356)",
+            "several paths at once that may share a bottleneck: they take no more of it than one flow",
+            |_| Box::new(Lia::default());
     } default Regain
     study {
         Cuback "cuback",
@@ -409,6 +415,10 @@ impl Controller for Window {
             }
         }
         Change::None
+    }
+
+    fn on_siblings(&mut self, siblings: &[Sibling]) {
+        self.growth.on_siblings(siblings);
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {

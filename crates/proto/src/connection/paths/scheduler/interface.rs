@@ -45,6 +45,11 @@ pub trait PathScheduler: fmt::Debug + Send {
     fn on_sent(&mut self, path: DataSpace, bytes: u64) {
         let _ = (path, bytes);
     }
+
+    /// Whether what leaves on one path leaves on every other one in the order too. Default no.
+    fn is_redundant(&self) -> bool {
+        false
+    }
 }
 
 /// Makes the scheduler of a connection.

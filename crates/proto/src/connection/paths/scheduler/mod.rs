@@ -6,6 +6,7 @@ mod backup;
 mod earliest;
 mod interface;
 mod lowest_rtt;
+mod redundant;
 mod round_robin;
 mod weighted;
 
@@ -15,7 +16,10 @@ use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
 pub use self::interface::{Candidate, Order, PathScheduler, SchedulerFactory};
-use self::{backup::Backup, earliest::Earliest, lowest_rtt::LowestRtt, round_robin::RoundRobin, weighted::Weighted};
+use self::{
+    backup::Backup, earliest::Earliest, lowest_rtt::LowestRtt, redundant::Redundant, round_robin::RoundRobin,
+    weighted::Weighted,
+};
 
 /// Which scheduler distributes data over several paths.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +35,8 @@ pub enum SchedulerPolicy {
     RoundRobin,
     /// Shares in proportion to the rates at which the paths deliver.
     Weighted,
+    /// Everything on every path.
+    Redundant,
     /// The path with the lowest identifier; the others only while it is silent or gone.
     Backup,
     /// One of the program's own.
@@ -39,11 +45,12 @@ pub enum SchedulerPolicy {
 
 impl SchedulerPolicy {
     /// Those that have a name.
-    pub const NAMED: [SchedulerPolicy; 5] = [
+    pub const NAMED: [SchedulerPolicy; 6] = [
         SchedulerPolicy::LowestRtt,
         SchedulerPolicy::Earliest,
         SchedulerPolicy::RoundRobin,
         SchedulerPolicy::Weighted,
+        SchedulerPolicy::Redundant,
         SchedulerPolicy::Backup,
     ];
 
@@ -54,6 +61,7 @@ impl SchedulerPolicy {
             SchedulerPolicy::Earliest => "earliest",
             SchedulerPolicy::RoundRobin => "round-robin",
             SchedulerPolicy::Weighted => "weighted",
+            SchedulerPolicy::Redundant => "redundant",
             SchedulerPolicy::Backup => "backup",
             SchedulerPolicy::Custom(_) => "custom",
         }
@@ -66,6 +74,7 @@ impl SchedulerPolicy {
             SchedulerPolicy::Earliest => Box::new(Earliest::default()),
             SchedulerPolicy::RoundRobin => Box::new(RoundRobin::default()),
             SchedulerPolicy::Weighted => Box::new(Weighted::default()),
+            SchedulerPolicy::Redundant => Box::new(Redundant),
             SchedulerPolicy::Backup => Box::new(Backup),
             SchedulerPolicy::Custom(factory) => factory.build(),
         })
@@ -119,6 +128,11 @@ impl Scheduler {
             is_new
         });
         order
+    }
+
+    /// See [`PathScheduler::is_redundant`].
+    pub fn is_redundant(&self) -> bool {
+        self.0.is_redundant()
     }
 
     /// See [`PathScheduler::on_sent`].

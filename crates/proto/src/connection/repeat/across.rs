@@ -1,0 +1,135 @@
+//! Copies of what one path has sent on another.
+//!
+//! - **Everything**, where the scheduler wants it ([`PathScheduler::is_redundant`]): each path sends again what others
+//!   have under way, the oldest first, before it sends what is new.
+//! - **What holds up the peer's credit**: where the peer permits no more, since bytes are missing that are under way on
+//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there, or expected later
+//!   than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a
+//!   Deployable Multipath TCP", NSDI 2012, section 4.2).
+//! - **What another path delivers sooner**, at the end of a transfer: once the application has written the end of its
+//!   streams and all of that has left, a path with room sends again what others have under way, the newest first, if
+//!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
+//!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
+//!   more.
+//!
+//! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
+//! to a path is not copied on another.
+//!
+//! [`PathScheduler::is_redundant`]: crate::PathScheduler::is_redundant
+
+use smallvec::SmallVec;
+use thalweg_recovery::{DataSpace, Path, Recovery, SpaceId};
+use thalweg_units::{Duration, Instant};
+
+use crate::{
+    connection::sent::SentFrames,
+    range_set::RangeSet,
+    streams::{SentStreams, Streams},
+};
+
+/// So many gaps are remembered between the numbers that were copied, for each pair of paths.
+const MAX_RANGES: usize = 64;
+/// An acknowledgment is overdue so many deviations of the round-trip time after a round trip, and a granule at least
+/// (RFC 9002 section 6.2.1).
+const OVERDUE: u32 = 4;
+/// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
+/// about alike send nothing twice.
+const SOONER_BY: u32 = 2;
+/// No estimate of a delay is longer.
+const LONGEST: Duration = Duration::from_secs(3_600);
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Which packets have been copied.
+#[derive(Debug, Default)]
+pub(super) struct Across {
+    /// On which path, of which path, and their numbers.
+    copied: SmallVec<[(DataSpace, DataSpace, RangeSet); 2]>,
+}
+
+/// Which packets of other paths are worth a copy.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// All.
+    All,
+    /// Those that would be acknowledged sooner on the path of the copy: the peer's credit waits for the oldest of them.
+    Blocking,
+    /// Those of the ends of streams that would be acknowledged much sooner on the path of the copy.
+    Sooner,
+}
+
+impl Across {
+    /// Makes the contents of up to `count` packets due once more that were sent on the paths of `others`, for the path
+    /// `to` to carry. Returns whether there were any.
+    pub(super) fn mark(
+        &mut self,
+        now: Instant,
+        (to, worth, count): (DataSpace, Worth, usize),
+        others: &[DataSpace],
+        recovery: &Recovery<Box<SentFrames>>,
+        streams: &mut Streams,
+    ) -> bool {
+        let Some(here) = recovery.space_path(to).map(Path::rtt) else { return false };
+        let mut found = 0;
+        for from in others.iter().copied().filter(|from| *from != to) {
+            let Some(path) = recovery.space_path(from) else { continue };
+            let there = path.rtt();
+            let overdue = there.smoothed + (there.variation * OVERDUE).max(GRANULARITY);
+            let packets = u32::try_from(recovery.outstanding_data(SpaceId::Data(from)).count()).unwrap_or(u32::MAX);
+            // How long it takes to deliver what is under way; `None`: the path has not delivered anything yet.
+            let drain = path.delivery_rate().map(|rate| rate.time_for(path.bytes_in_flight()).min(LONGEST));
+            let times = if worth == Worth::Sooner { SOONER_BY } else { 1 };
+            let is_later = |place: usize, sent: Instant| {
+                let age = now.saturating_since(sent);
+                let ahead = u32::try_from(place + 1).unwrap_or(u32::MAX).min(packets);
+                let drained = drain.map(|drain| drain * ahead / packets.max(1));
+                let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
+                age >= overdue || due.is_none_or(|due| due > here.smoothed * times)
+            };
+            let copied = self.copied(to, from);
+            copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
+            let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &SentFrames))| {
+                let is_due = || match worth {
+                    Worth::All => true,
+                    Worth::Blocking => is_later(*place, *sent_at),
+                    Worth::Sooner => is_later(*place, *sent_at) && streams.is_of_finished(&sent.streams),
+                };
+                let is_copied = sent.is_copy || copied.contains(*number);
+                !is_copied && !sent.streams.is_empty() && !streams.is_pinned(&sent.streams) && is_due()
+            };
+            let outstanding = recovery.outstanding_sent(SpaceId::Data(from));
+            let outstanding = outstanding.map(|(number, sent_at, sent)| (number, sent_at, &**sent));
+            let worthy = outstanding.enumerate().filter(is_worth_it);
+            let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
+            let left = count - found;
+            let chosen: SmallVec<[(u64, &SentStreams); 16]> = match worth {
+                Worth::All | Worth::Blocking => worthy.take(left).collect(),
+                // The newest arrives last.
+                Worth::Sooner => {
+                    let all: Vec<_> = worthy.collect();
+                    all.into_iter().rev().take(left).collect()
+                }
+            };
+            for (number, contents) in chosen {
+                copied.insert_one(number);
+                streams.on_lost(contents);
+                found += 1;
+            }
+            copied.keep_highest(MAX_RANGES);
+        }
+        found > 0
+    }
+
+    fn copied(&mut self, to: DataSpace, from: DataSpace) -> &mut RangeSet {
+        let known = self.copied.iter().position(|(on, of, _)| (*on, *of) == (to, from));
+        let at = known.unwrap_or_else(|| {
+            self.copied.push((to, from, RangeSet::new()));
+            self.copied.len() - 1
+        });
+        &mut self.copied[at].2
+    }
+
+    /// A path is no more.
+    pub(super) fn forget(&mut self, space: DataSpace) {
+        self.copied.retain(|(to, from, _)| *to != space && *from != space);
+    }
+}
