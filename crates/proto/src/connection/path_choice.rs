@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
-    /// not open or is silent, the first that answers.
+    /// not open, is silent, or has not earned an answer, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
         let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && !self.is_silent(set.active().id);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
@@ -117,7 +117,9 @@ impl Connection {
         }
         let own = self.paths.set(space).filter(works);
         let any = || self.paths.sets().find(works);
-        own.or_else(any).map_or(self.paths.active().key().space(), PathSet::id)
+        // A silent one rather than one to whose address nothing may be sent yet.
+        let at_least = || self.paths.sets().find(|set| self.can_carry(set) && set.may_speak());
+        own.or_else(any).or_else(at_least).map_or(self.paths.active().key().space(), PathSet::id)
     }
 
     /// Whether the acknowledgments of a space leave by another path than its own.
