@@ -303,7 +303,7 @@ fn outcome(
     before: &[PathBuf],
 ) -> Outcome {
     let bytes = reports.iter().map(|report| report.bytes).sum();
-    let client = reports.iter().rev().find_map(|report| report.connection.as_ref()).map(Figures::from);
+    let client = reports.iter().rev().find_map(|report| report.connection.as_ref()).map(|it| Figures::from(&it.stats));
     // Of the traces written meanwhile, the server's has the losses.
     let server = trace_files(&traces)
         .into_iter()

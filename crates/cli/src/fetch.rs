@@ -8,7 +8,9 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use thalweg::SavedPaths;
-use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Preference, Report, Trust};
+use thalweg_files::client::{
+    Category, Error, FetchOptions, Fetcher, Multipath, PathFigures, Preference, Report, Trust,
+};
 use thalweg_units::{Rate, human_bytes};
 
 use crate::failure::{Failure, Result};
@@ -51,6 +53,21 @@ pub struct FetchArgs {
     /// visited and from how fast a network
     #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
     saved_paths: Option<PathBuf>,
+    /// Use several network interfaces at once, by default all that lead to the server: --multipath=wlan0,wwan0 connects
+    /// by wlan0 first. The server has to permit it (thalweg serve --multipath). Linux only
+    #[arg(
+        long,
+        value_name = "INTERFACE,...",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "tcp_only",
+        value_parser = interfaces
+    )]
+    multipath: Option<Interfaces>,
+    /// Interfaces that the server is to send by only while no other works
+    #[arg(long, value_name = "INTERFACE,...", requires = "multipath", value_parser = interfaces)]
+    backup: Option<Interfaces>,
     /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
@@ -73,6 +90,20 @@ impl FetchArgs {
     pub fn saved_paths(&self) -> Result<Option<Arc<SavedPaths>>> {
         let saved = self.saved_paths.as_ref().map(SavedPaths::open).transpose().map_err(Failure::usage)?;
         Ok(saved.map(Arc::new))
+    }
+
+    /// The network interfaces to use at once, if that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of a name.
+    pub fn multipath(&self) -> Result<Option<Multipath>> {
+        let Some(interfaces) = &self.multipath else { return Ok(None) };
+        let mut multipath = Multipath::new();
+        multipath.interfaces = interfaces.0.clone();
+        multipath.backup = self.backup.as_ref().map(|names| names.0.clone()).unwrap_or_default();
+        multipath.check().map_err(failure)?;
+        Ok(Some(multipath))
     }
 
     /// A fetcher with these options and what `change` makes of them.
@@ -108,6 +139,7 @@ impl FetchArgs {
         options.transport = Some(Arc::new(self.transport.config(FetchOptions::bulk_transport())?));
         options.key_log = true;
         options.tickets = !self.no_tickets;
+        options.multipath = self.multipath()?;
         change(&mut options);
         Fetcher::new(options).map_err(failure)
     }
@@ -125,6 +157,23 @@ pub fn save(saved: Option<&SavedPaths>) -> Result<()> {
 /// What the command ends with: 2 if it was asked wrongly, else 1.
 pub fn failure(error: Error) -> Failure {
     if error.category() == Category::Usage { Failure::usage(error) } else { Failure::failed(error) }
+}
+
+/// Names of network interfaces.
+#[derive(Debug, Clone)]
+struct Interfaces(Vec<String>);
+
+/// Reads names with commas between them, or nothing.
+fn interfaces(text: &str) -> std::result::Result<Interfaces, String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
+        match name {
+            "" => return Err("a name is missing; write names of interfaces with commas between them".to_owned()),
+            name if names.iter().any(|known| known == name) => return Err(format!("{name} is there twice")),
+            name => names.push(name.to_owned()),
+        }
+    }
+    Ok(Interfaces(names))
 }
 
 fn header(text: &str) -> std::result::Result<(HeaderName, HeaderValue), String> {
@@ -147,12 +196,13 @@ pub fn line(report: &Report, what: &str, sent: bool) -> String {
         1 => " (tried again once)".into(),
         times => format!(" (tried again {times} times)"),
     };
-    let figures = report.connection.as_ref().map(|stats| {
-        let figures = Figures::from(stats);
+    let figures = report.connection.as_ref().map(|connection| {
+        let figures = Figures::from(&connection.stats);
         format!("; {}", if sent { figures.sender_line() } else { figures.receiver_line() })
     });
+    let paths: String = paths(report).iter().map(|path| format!("\n  {}", path_line(path))).collect();
     format!(
-        "{what}: {} in {}, {} over {}{resumed}{retried}{coding}{}",
+        "{what}: {} in {}, {} over {}{resumed}{retried}{coding}{}{paths}",
         human_bytes(report.bytes),
         milliseconds(report.elapsed.as_secs_f64() * 1000.0),
         bits_per_second(report.goodput_bps as f64),
@@ -161,32 +211,91 @@ pub fn line(report: &Report, what: &str, sent: bool) -> String {
     )
 }
 
+/// The paths of a connection that is to use several.
+fn paths(report: &Report) -> &[PathFigures] {
+    report.connection.as_ref().map_or(&[], |connection| &connection.paths)
+}
+
+/// A path for people.
+fn path_line(path: &PathFigures) -> String {
+    let ms = |span: Duration| milliseconds(span.as_secs_f64() * 1000.0);
+    let state = match (path.is_open, path.is_backup) {
+        (false, _) => " (closed)",
+        (true, true) => " (backup)",
+        (true, false) => "",
+    };
+    format!(
+        "{}{state}: {} received, {} sent ({} of {} packets lost), RTT {} (min {})",
+        path_name(path),
+        human_bytes(path.bytes_received),
+        human_bytes(path.bytes_sent),
+        path.packets_lost,
+        path.packets_sent,
+        ms(path.rtt),
+        ms(path.min_rtt),
+    )
+}
+
+/// What a path is called: by its interface and address, as far as they are known.
+pub fn path_name(path: &PathFigures) -> String {
+    match (&path.interface, path.local) {
+        (Some(interface), Some(local)) => format!("{interface} {local}"),
+        (Some(interface), None) => interface.clone(),
+        (None, Some(local)) => local.to_string(),
+        (None, None) => format!("path {}", path.id),
+    }
+}
+
+fn path_json(path: &PathFigures) -> Value {
+    let ms = |span: Duration| span.as_secs_f64() * 1000.0;
+    json!({
+        "id": path.id,
+        "interface": path.interface,
+        "local": path.local,
+        "remote": path.remote.to_string(),
+        "open": path.is_open,
+        "backup": path.is_backup,
+        "rtt_ms": ms(path.rtt),
+        "min_rtt_ms": ms(path.min_rtt),
+        "udp_bytes_received": path.bytes_received,
+        "udp_bytes_sent": path.bytes_sent,
+        "packets_sent": path.packets_sent,
+        "packets_lost": path.packets_lost,
+    })
+}
+
 /// A finished or failed transfer for programs.
 pub fn json_report(url: &str, result: &std::result::Result<Report, Error>) -> Value {
     let ms = |span: Duration| span.as_secs_f64() * 1000.0;
     match result {
-        Ok(report) => json!({
-            "ok": true,
-            "url": url,
-            "final_url": report.final_url,
-            "status": report.status,
-            "protocol": report.protocol.alpn(),
-            "remote": report.remote.to_string(),
-            "path": report.path,
-            "bytes": report.bytes,
-            "resumed_from": report.resumed_from,
-            "content_encoding": report.content_encoding,
-            "retries": report.retries,
-            "resumed_session": report.resumed,
-            "early_data": report.early_data,
-            "etag": report.etag,
-            "resolve_ms": ms(report.resolve),
-            "handshake_ms": ms(report.handshake),
-            "first_byte_ms": ms(report.first_byte),
-            "elapsed_ms": ms(report.elapsed),
-            "goodput_bps": report.goodput_bps,
-            "connection": report.connection.as_ref().map(Figures::from),
-        }),
+        Ok(report) => {
+            let mut object = json!({
+                "ok": true,
+                "url": url,
+                "final_url": report.final_url,
+                "status": report.status,
+                "protocol": report.protocol.alpn(),
+                "remote": report.remote.to_string(),
+                "path": report.path,
+                "bytes": report.bytes,
+                "resumed_from": report.resumed_from,
+                "content_encoding": report.content_encoding,
+                "retries": report.retries,
+                "resumed_session": report.resumed,
+                "early_data": report.early_data,
+                "etag": report.etag,
+                "resolve_ms": ms(report.resolve),
+                "handshake_ms": ms(report.handshake),
+                "first_byte_ms": ms(report.first_byte),
+                "elapsed_ms": ms(report.elapsed),
+                "goodput_bps": report.goodput_bps,
+                "connection": report.connection.as_ref().map(|connection| Figures::from(&connection.stats)),
+            });
+            if !paths(report).is_empty() {
+                object["paths"] = paths(report).iter().map(path_json).collect();
+            }
+            object
+        }
         Err(error) => json!({
             "ok": false,
             "url": url,
@@ -212,5 +321,14 @@ mod tests {
         assert!(header("no colon").is_err());
         assert!(header("bad name: x").is_err());
         assert!(header("x: a\nb").is_err());
+    }
+
+    #[test]
+    fn interfaces_are_names_with_commas_between_them() {
+        assert_eq!(interfaces("wlan0, wwan0").unwrap().0, ["wlan0", "wwan0"]);
+        assert!(interfaces("").unwrap().0.is_empty());
+        for wrong in ["a,,b", ",", "a,b,a"] {
+            assert!(interfaces(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -18,6 +18,7 @@ Examples:
   thalweg get https://example.org/file.iso
   thalweg get --resume -o disk.img https://example.org/disk.img
   thalweg get --pin sha256/… https://localhost:4433/a https://localhost:4433/b --dir downloads
+  thalweg get --multipath=wlan0,wwan0 --backup wwan0 https://example.org/file.iso
   thalweg get --json --qlog traces --policies controller=new-reno https://example.org/big.bin
 
 A file appears under its name only when all of it is there and its length is right. Until then it is FILE.part, and
@@ -57,6 +58,7 @@ impl GetArgs {
     ///
     /// When an argument cannot be used or any of the files did not arrive.
     pub async fn run(self) -> Result<()> {
+        self.fetch.multipath()?;
         let jobs = self.jobs()?;
         let saved = self.fetch.saved_paths()?;
         let fetcher = self.fetch.fetcher(|options| {

@@ -1,15 +1,18 @@
 //! Progress of transfers on stderr: a line per file on a terminal, only notices elsewhere.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use console::{Alignment, Term, measure_text_width, pad_str, truncate_str};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use thalweg_files::client::{Event, EventSink};
+use thalweg_files::client::{Event, EventSink, PathFigures};
 use thalweg_units::human_bytes;
 
-use crate::text::bits_per_second;
+use crate::fetch::path_name;
+use crate::text::{bits_per_second, milliseconds};
 
 /// Columns of a name and of a bar where there is room.
 const WIDE: usize = 24;
@@ -24,6 +27,8 @@ pub struct Progress {
     bars: MultiProgress,
     /// One per job.
     jobs: Vec<Job>,
+    /// The paths of each connection that uses several, by the server's address.
+    paths: BTreeMap<SocketAddr, Paths>,
     /// Whether there are lines.
     shown: bool,
     notices: bool,
@@ -36,6 +41,14 @@ struct Job {
     bar: Option<ProgressBar>,
 }
 
+/// The paths of a connection.
+#[derive(Debug)]
+struct Paths {
+    bar: ProgressBar,
+    /// When they were shown last, and the bytes of each by then.
+    last: (Instant, BTreeMap<u32, u64>),
+}
+
 impl Progress {
     /// Lines for jobs with these names, if stderr is a terminal and `quiet` is not set.
     pub fn new(names: &[String], quiet: bool) -> Arc<Mutex<Self>> {
@@ -43,7 +56,13 @@ impl Progress {
         // Names come from servers, too.
         let plain = |name: &String| name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let jobs = names.iter().map(|name| Job { name: plain(name), bar: None }).collect();
-        Arc::new(Mutex::new(Progress { bars: MultiProgress::new(), jobs, shown, notices: !quiet }))
+        Arc::new(Mutex::new(Progress {
+            bars: MultiProgress::new(),
+            jobs,
+            paths: BTreeMap::new(),
+            shown,
+            notices: !quiet,
+        }))
     }
 
     /// Where a fetcher's events go.
@@ -59,11 +78,18 @@ impl Progress {
             Event::Notice(notice) => self.say(&format!("thalweg: {notice}")),
             Event::Started { job, total, resumed_from } => self.show(*job, *resumed_from, *total, 0),
             Event::Progress { job, bytes, total, rate_bps } => self.show(*job, *bytes, *total, *rate_bps),
+            Event::Paths { remote, paths } => self.show_paths(*remote, paths),
             Event::Finished { job, .. } => {
                 // Its result is printed in words.
                 if let Some(bar) = self.jobs.get_mut(*job).and_then(|job| job.bar.take()) {
                     bar.finish_and_clear();
                     self.bars.remove(&bar);
+                }
+                if self.jobs.iter().all(|job| job.bar.is_none()) {
+                    for Paths { bar, .. } in std::mem::take(&mut self.paths).into_values() {
+                        bar.finish_and_clear();
+                        self.bars.remove(&bar);
+                    }
                 }
             }
             _ => {}
@@ -85,6 +111,29 @@ impl Progress {
         }
     }
 
+    /// Shows the paths of a connection below its files, once there are two of them.
+    fn show_paths(&mut self, remote: SocketAddr, paths: &[PathFigures]) {
+        let lines = self.jobs.iter().filter(|job| job.bar.is_some()).count();
+        let (rows, columns) = Term::stderr().size();
+        let has_room = lines + self.paths.len() + 1 < usize::from(rows);
+        if !self.shown || lines == 0 || paths.len() < 2 || !(has_room || self.paths.contains_key(&remote)) {
+            return;
+        }
+        let bytes = |path: &PathFigures| path.bytes_received + path.bytes_sent;
+        let now: BTreeMap<u32, u64> = paths.iter().map(|path| (path.id, bytes(path))).collect();
+        let bars = &self.bars;
+        let shown = self
+            .paths
+            .entry(remote)
+            .or_insert_with(|| Paths { bar: bars.add(bar()), last: (Instant::now(), now.clone()) });
+        let elapsed = shown.last.0.elapsed().as_secs_f64().max(0.001);
+        let before = |id: u32| shown.last.1.get(&id).copied().unwrap_or(0);
+        let parts: Vec<String> = paths.iter().map(|path| path_part(path, before(path.id), elapsed)).collect();
+        let text = format!("  {}", parts.join(" | "));
+        shown.bar.set_message(truncate_str(&text, usize::from(columns).saturating_sub(1), "…").into_owned());
+        shown.last = (Instant::now(), now);
+    }
+
     /// Prints a line above the bars.
     pub fn say(&self, line: &str) {
         if self.shown {
@@ -94,6 +143,18 @@ impl Progress {
             eprintln!("{line}");
         }
     }
+}
+
+/// A path of a connection: what it has carried, how fast that was in the last `elapsed` seconds, and its round trip.
+fn path_part(path: &PathFigures, before: u64, elapsed: f64) -> String {
+    let name = path.interface.clone().unwrap_or_else(|| path_name(path));
+    if !path.is_open {
+        return format!("{name} closed");
+    }
+    let bytes = path.bytes_received + path.bytes_sent;
+    let rate = bits_per_second(bytes.saturating_sub(before) as f64 * 8.0 / elapsed);
+    let rtt = milliseconds(path.rtt.as_secs_f64() * 1000.0);
+    format!("{name} {}, {rate}, RTT {rtt}", human_bytes(bytes))
 }
 
 /// A bar that shows its message and nothing else.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use thalweg::RetryPolicy;
+use thalweg::{MultipathConfig, RetryPolicy};
 use thalweg_files::certificate::{CertificateStore, Fingerprints, Identity};
 use thalweg_files::log::{AccessLog, AccessRecord};
 use thalweg_files::server::{LEAST_MEMORY, Server, ServerOptions};
@@ -90,6 +90,9 @@ pub struct ServeArgs {
     /// Answer GET, HEAD and OPTIONS in early data (0-RTT) of returning clients; such requests may be replays
     #[arg(long, conflicts_with = "no_quic")]
     early_data: bool,
+    /// Let clients use several paths at once (thalweg get --multipath)
+    #[arg(long, conflicts_with = "no_quic")]
+    multipath: bool,
     /// UDP workers, each with a socket of its own [default: one per core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -119,7 +122,9 @@ impl ServeArgs {
         let identity = self.identity()?;
         let store = CertificateStore::new(&identity).context("certificate")?;
         let mut options = ServerOptions::new(self.listen, self.site()?, store.clone());
-        options.transport = Some(Arc::new(self.transport.config(ServerOptions::bulk_transport())?));
+        let mut transport = self.transport.config(ServerOptions::bulk_transport())?;
+        transport.multipath = self.multipath.then(MultipathConfig::default);
+        options.transport = Some(Arc::new(transport));
         options.quic = !self.no_quic;
         options.retry = match self.retry {
             Retry::Never => RetryPolicy::Never,

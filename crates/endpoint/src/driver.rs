@@ -1,11 +1,12 @@
-//! The task that moves datagrams between one socket and the connections of one worker.
+//! The task that moves datagrams between the sockets and the connections of one worker.
 //!
 //! A turn: take what the application and the other workers left, receive one batch and hand each datagram to its
 //! connection (decrypted in place), let due timers run, then let every connection that has something to say send, each
 //! a bounded amount before the next one's turn. Acknowledgements are written once per batch. When nothing is left the
-//! task sleeps until the socket, the inbox or the earliest deadline wakes it.
+//! task sleeps until a socket, the inbox or the earliest deadline wakes it.
 
 mod arrival;
+mod outlets;
 
 use std::{
     collections::VecDeque,
@@ -21,8 +22,9 @@ use thalweg_proto::{
     error::ConnectionError,
     udp::Transmit,
 };
-use thalweg_units::Instant;
+use thalweg_units::{Duration, Instant};
 
+use self::outlets::Outlets;
 use crate::{
     alarm::Alarm,
     cell::{Cell, Rejection, State, wake_all},
@@ -30,7 +32,7 @@ use crate::{
     incoming::Incoming,
     receive::ReceiveBuffers,
     shared::Shared,
-    socket::{Outgoing, Socket},
+    socket::Socket,
     timers::Timers,
     worker::{Core, Delivery, Worker, count},
 };
@@ -39,6 +41,8 @@ use crate::{
 const SENDS_PER_TURN: usize = 4;
 /// The largest send: a UDP datagram's most, which holds for segmentation offload too.
 const TRAIN_MOST: usize = 65_507;
+/// How soon a connection looks again for what a socket without room keeps it from sending.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Turns without going back to the runtime, so that other tasks of this thread come to run.
 const TURNS_PER_POLL: usize = 8;
 
@@ -46,7 +50,7 @@ const TURNS_PER_POLL: usize = 8;
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     worker: Arc<Worker>,
-    socket: Arc<Socket>,
+    outlets: Outlets,
     receive: ReceiveBuffers,
     timers: Timers,
     alarm: Alarm,
@@ -55,8 +59,6 @@ pub(crate) struct Driver {
     delivery: Delivery,
     /// The datagrams being sent.
     transmit: Vec<u8>,
-    /// What of `transmit` the socket had no room for; nothing else is sent before it.
-    unsent: Option<Transmit>,
     /// Stateless answers.
     reply: Vec<u8>,
     wakes: Vec<Waker>,
@@ -76,7 +78,7 @@ enum Turn {
     Done,
     /// It has, after the others.
     More,
-    /// The socket is full.
+    /// No socket has room.
     Blocked,
 }
 
@@ -86,14 +88,13 @@ impl Driver {
         Self {
             shared,
             worker,
-            socket,
+            outlets: Outlets::new(socket),
             receive: ReceiveBuffers::new(),
             timers: Timers::default(),
             alarm: Alarm::new(clock),
             ready: VecDeque::new(),
             delivery: Delivery::default(),
             transmit: Vec::with_capacity(1 << 16),
-            unsent: None,
             reply: Vec::new(),
             wakes: Vec::new(),
             woke: false,
@@ -111,6 +112,7 @@ impl Driver {
         if let Some(socket) = delivery.socket.take() {
             self.change_socket(socket, now);
         }
+        self.collect_sockets();
         if !delivery.forwarded.is_empty() {
             let worker = self.worker.clone();
             let mut core = worker.core();
@@ -122,10 +124,18 @@ impl Driver {
         self.settle();
     }
 
+    /// Takes the sockets that were added.
+    fn collect_sockets(&mut self) {
+        if self.worker.has_sockets() {
+            for (local, socket) in self.worker.added_sockets() {
+                self.outlets.add(local, socket);
+            }
+        }
+    }
+
     /// Goes on with another socket: every connection has to show itself at its peer from there.
     fn change_socket(&mut self, socket: Arc<Socket>, now: Instant) {
-        self.socket = socket;
-        self.unsent = None;
+        self.outlets.replace(socket);
         let worker = self.worker.clone();
         let core = worker.core();
         for cell in core.cells() {
@@ -137,30 +147,41 @@ impl Driver {
         }
     }
 
-    /// Receives a batch if there is one. `Pending`: the socket is empty and wakes the task when it no longer is.
+    /// Receives a batch from each socket that has one. `Pending`: they are empty and wake the task when they no longer
+    /// are.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut receive = std::mem::take(&mut self.receive);
-        let result = loop {
-            match self.socket.poll_readable(cx) {
-                Poll::Pending => break Poll::Pending,
-                Poll::Ready(Err(_)) => break Poll::Pending,
+        let mut result = Poll::Pending;
+        for position in 0..self.outlets.len() {
+            if self.receive_from(cx, position, &mut receive).is_ready() {
+                result = Poll::Ready(());
+            }
+        }
+        self.receive = receive;
+        result
+    }
+
+    fn receive_from(&mut self, cx: &mut Context<'_>, position: usize, receive: &mut ReceiveBuffers) -> Poll<()> {
+        loop {
+            let Some(socket) = self.outlets.socket(position) else { return Poll::Pending };
+            match socket.poll_readable(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
             }
-            match receive.fill(&self.socket) {
+            match receive.fill(socket) {
                 Ok(0) => {}
                 Ok(_) => {
-                    self.handle_batch(&mut receive);
-                    break Poll::Ready(());
+                    self.handle_batch(receive);
+                    return Poll::Ready(());
                 }
                 // The next look at readiness registers the task.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // An ICMP error that the system reports on the socket concerns a datagram that was sent, and recovery
                 // deals with its loss. Not in this loop, lest an error that stays keeps the thread.
-                Err(_) => break Poll::Ready(()),
+                Err(_) => return Poll::Ready(()),
             }
-        };
-        self.receive = receive;
-        result
+        }
     }
 
     fn handle_batch(&mut self, receive: &mut ReceiveBuffers) {
@@ -256,6 +277,9 @@ impl Driver {
                 }
             }
         }
+        if self.outlets.any_is_full() {
+            self.resume(cx);
+        }
         wake_all(&mut self.wakes);
         turns > 0
     }
@@ -269,24 +293,29 @@ impl Driver {
         }
     }
 
-    /// Sends what the socket had no room for. `false`: still none; the task is woken when there is.
+    /// Sends what sockets had no room for. `false`: none has any; the task is woken when one has.
     fn resume(&mut self, cx: &mut Context<'_>) -> bool {
-        while let Some(transmit) = self.unsent.take() {
-            match self.socket.poll_writable(cx) {
-                Poll::Pending => {
-                    self.unsent = Some(transmit);
-                    return false;
-                }
-                Poll::Ready(_) => {}
+        let mut has_sent = false;
+        while let Some((transmit, mut contents)) = self.outlets.poll_unsent(cx) {
+            let bytes = contents.get(..transmit.size).unwrap_or(&contents);
+            match self.send(&transmit, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.outlets.keep(transmit, &mut contents),
+                Err(_) | Ok(()) => has_sent = true,
             }
-            let contents = self.transmit.get(..transmit.size).unwrap_or(&self.transmit);
-            if let Err(error) = self.send(&transmit, contents)
-                && error.kind() == io::ErrorKind::WouldBlock
-            {
-                self.unsent = Some(transmit);
+            if self.transmit.capacity() < contents.capacity() {
+                self.transmit = contents;
             }
         }
-        true
+        if has_sent && self.outlets.len() > 1 {
+            self.queue_all();
+        }
+        !self.outlets.all_are_full()
+    }
+
+    /// Gives every connection a turn: paths that were held need not be any more.
+    fn queue_all(&mut self) {
+        let cells: Vec<_> = self.worker.core().cells().cloned().collect();
+        cells.into_iter().for_each(|cell| self.queue(cell));
     }
 
     /// Begins a connection's turn. `false`: it is over, or has not begun.
@@ -340,9 +369,17 @@ impl Driver {
         if !self.begin_turn(cell, now) {
             return Turn::Done;
         }
-        let max_segments = self.socket.max_segments();
+        let max_segments = self.outlets.max_segments();
         for _ in 0..SENDS_PER_TURN {
             let mut state = cell.lock();
+            // A path may have been opened since the inbox was emptied, and has to leave by its socket.
+            self.collect_sockets();
+            if self.outlets.len() > 1 {
+                if self.outlets.all_are_full() {
+                    return Turn::Blocked;
+                }
+                state.machine.hold_paths(|local| self.outlets.is_full(local));
+            }
             let max_segments = max_segments.min(TRAIN_MOST / usize::from(state.machine.path_mtu()).max(1)).max(1);
             let Some(transmit) = state.machine.poll_transmit(now, max_segments, &mut self.transmit) else {
                 self.end_turn(cell, state);
@@ -353,8 +390,10 @@ impl Driver {
             match self.send(&transmit, contents) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     count(&self.worker.counters.send_blocked, 1);
-                    self.unsent = Some(transmit);
-                    return Turn::Blocked;
+                    self.outlets.keep(transmit, &mut self.transmit);
+                    if self.outlets.all_are_full() {
+                        return Turn::Blocked;
+                    }
                 }
                 // EMSGSIZE is the answer to an MTU probe that is too large; the others are losses like any other.
                 Err(_) | Ok(()) => {}
@@ -373,18 +412,17 @@ impl Driver {
             (a, b) => a.or(b),
         };
         drop(state);
+        // What is due on a path that is held stays due.
+        let deadline = match self.outlets.any_is_full() {
+            true => deadline.map(|at| at.max(self.shared.clock.now() + LOOK_AGAIN)),
+            false => deadline,
+        };
         self.timers.set(cell.key, deadline);
     }
 
     /// Sends and counts. Only `WouldBlock` is of interest to the caller.
     fn send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
-        let result = self.socket.send(&Outgoing {
-            remote: transmit.remote,
-            local_ip: transmit.local_ip,
-            ecn: transmit.ecn,
-            contents,
-            segment: transmit.segment,
-        });
+        let result = self.outlets.send(transmit, contents);
         let counters = &self.worker.counters;
         match &result {
             Ok(()) => {
@@ -423,7 +461,7 @@ impl Future for Driver {
             }
             driver.deferred = false;
             let served = driver.transmit(cx);
-            if received || expired || (served && driver.unsent.is_none()) {
+            if received || expired || (served && !driver.outlets.all_are_full()) {
                 continue;
             }
             if driver.alarm.poll(cx, driver.timers.next()).is_ready() {

@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -475,6 +475,37 @@ impl Endpoint {
             worker.replace_socket(socket);
         }
         Ok(())
+    }
+
+    /// Adds a socket, bound to an address of another interface than the endpoint's own socket. Paths from that address
+    /// ([`Connection::open_path`](crate::Connection::open_path)) leave by it. Returns the address.
+    ///
+    /// Several interfaces need a socket each: a bound address alone does not choose the interface that datagrams leave
+    /// by, and the system may send all of them by one default route. [`Interface::bind`](crate::Interface::bind) binds
+    /// to both. A socket for an address that has one takes its place.
+    ///
+    /// With several workers all of them share the socket.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if the socket is bound to no particular address, or to one of another family than the endpoint's;
+    /// or whatever keeps it from being used.
+    pub fn add_socket(&self, socket: std::net::UdpSocket) -> io::Result<IpAddr> {
+        let _inside = self.runtime.enter();
+        let address = socket.local_addr()?;
+        let own = *self.shared.local_addr.lock().unwrap_or_else(PoisonError::into_inner);
+        if address.ip().is_unspecified() || address.is_ipv4() != own.is_ipv4() {
+            let why =
+                format!("a further socket needs an address of its own, and of the family of {own}; it has {address}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let local = address.ip();
+        for worker in self.shared.workers() {
+            let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let socket = Socket::new(socket.try_clone()?, self.shared.socket_buffer, &mut warnings)?;
+            worker.add_socket(local, Arc::new(socket));
+        }
+        Ok(local)
     }
 
     /// Closes every connection at once with `code` and `reason`, and takes no new ones.

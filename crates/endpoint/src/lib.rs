@@ -90,6 +90,7 @@ mod endpoint;
 mod error;
 mod events;
 mod incoming;
+mod interfaces;
 mod paths;
 mod receive;
 mod recv_stream;
@@ -133,6 +134,7 @@ pub use crate::{
     },
     events::{PathEvent, PathEvents},
     incoming::{Incoming, IncomingFuture, RetryError},
+    interfaces::{Interface, InterfaceError},
     paths::{
         Candidate, ClosePathError, DataSpace, MultipathConfig, OpenPathError, Order, Path, PathReport, PathScheduler,
         PinError, SchedulerFactory, SchedulerPolicy,

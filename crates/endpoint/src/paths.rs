@@ -84,7 +84,8 @@ impl Connection {
     }
 
     /// Client: opens a path from `local`, to the server's address or to `remote`, and waits until the server has
-    /// answered there. The endpoint's socket must be bound to all addresses for `local` to be used.
+    /// answered there. For `local` to be used, there must be a socket for it
+    /// ([`Endpoint::add_socket`](crate::Endpoint::add_socket)), or the endpoint's own be bound to all addresses.
     ///
     /// Cancel-safe: a path that is being opened when the future is dropped goes on being opened.
     ///

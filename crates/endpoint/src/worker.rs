@@ -3,9 +3,10 @@
 
 use std::{
     collections::VecDeque,
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::Waker,
 };
@@ -23,6 +24,8 @@ pub(crate) struct Worker {
     pub(crate) index: u8,
     core: Mutex<Core>,
     inbox: Mutex<Inbox>,
+    /// Whether the inbox has further sockets: they are there before what is to leave by them.
+    has_sockets: AtomicBool,
     pub(crate) counters: Counters,
 }
 
@@ -47,6 +50,8 @@ struct Inbox {
     dirty: Vec<Arc<Cell>>,
     forwarded: VecDeque<Forwarded>,
     socket: Option<Arc<Socket>>,
+    /// Further sockets, each with its address.
+    added: Vec<(IpAddr, Arc<Socket>)>,
     /// Something else changed: look at everything.
     nudged: bool,
     /// Present while the driver sleeps.
@@ -140,6 +145,7 @@ impl Worker {
             index,
             core: Mutex::new(Core { machine, cells: Vec::new(), occupied: 0 }),
             inbox: Mutex::default(),
+            has_sockets: AtomicBool::new(false),
             counters: Counters::default(),
         }
     }
@@ -183,6 +189,26 @@ impl Worker {
     pub(crate) fn replace_socket(&self, socket: Arc<Socket>) {
         self.inbox().socket = Some(socket);
         self.wake();
+    }
+
+    /// Has the driver use a further socket for what leaves from `local`.
+    pub(crate) fn add_socket(&self, local: IpAddr, socket: Arc<Socket>) {
+        self.inbox().added.push((local, socket));
+        self.has_sockets.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Driver: takes the further sockets.
+    pub(crate) fn added_sockets(&self) -> Vec<(IpAddr, Arc<Socket>)> {
+        match self.has_sockets.swap(false, Ordering::AcqRel) {
+            true => std::mem::take(&mut self.inbox().added),
+            false => Vec::new(),
+        }
+    }
+
+    /// Driver: whether there are further sockets to be taken.
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.has_sockets.load(Ordering::Acquire)
     }
 
     /// Wakes the driver.

@@ -89,6 +89,44 @@ async fn a_stream_and_a_datagram_take_the_path_that_they_are_pinned_to() {
 }
 
 #[tokio::test]
+async fn a_path_leaves_by_the_socket_that_was_added_for_it() {
+    within(async {
+        let identity = Identity::new();
+        let server_config = identity.server().transport(transport(true));
+        let server = EndpointBuilder::new().server(server_config).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client_config = identity.client().transport(transport(true));
+        let client = EndpointBuilder::new().client(client_config).bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
+        let (ours, theirs) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+        for wrong in ["0.0.0.0:0", "[::1]:0"] {
+            let Ok(socket) = std::net::UdpSocket::bind(wrong) else { continue };
+            let error = client.add_socket(socket).unwrap_err();
+            assert!(error.to_string().contains("needs an address of its own"), "{error}");
+        }
+        // A second socket for an address takes the place of the first.
+        for _ in 0..2 {
+            let socket = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            assert_eq!(client.add_socket(socket).unwrap(), address.ip());
+            let path = ours.open_path(second(), None).await.unwrap();
+            let seen = theirs.paths().iter().filter_map(|path| path.stats()).find(|it| it.id == path.id()).unwrap();
+            assert_eq!(seen.remote, address);
+            assert!(ours.paths()[0].set_backup(true));
+            download(&ours, &theirs, 5_000_000).await;
+            let received = path.stats().unwrap().bytes_received;
+            assert!(received > 2_000_000, "{received} bytes by the socket that was added");
+            path.close().unwrap();
+            while ours.paths().len() > 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        download(&theirs, &ours, 1_000_000).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_first_path_is_given_up_and_the_second_goes_on() {
     within(async {
         let (client, server, _endpoints) = connect(true, true).await;

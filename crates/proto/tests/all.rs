@@ -11,6 +11,7 @@ mod determinism;
 mod handshake;
 mod harness;
 mod hostile;
+mod hostile_paths;
 mod liars;
 mod lifecycle;
 mod many;

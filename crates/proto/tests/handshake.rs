@@ -578,7 +578,7 @@ fn version_2_works_from_the_first_packet_on_with_retry_and_data() {
 // Resumption and 0-RTT: RFC 9001 section 4.6.
 
 /// A client that has been here before.
-fn returning(setup: Setup) -> World {
+pub fn returning(setup: Setup) -> World {
     let mut world = World::new(setup);
     let handle = world.handshake();
     world.run_for(SECOND);
@@ -587,7 +587,7 @@ fn returning(setup: Setup) -> World {
 }
 
 /// Connects and hands over `len` bytes before the first datagram leaves.
-fn connect_early(world: &mut World, len: u64) -> (ConnectionHandle, Pump) {
+pub fn connect_early(world: &mut World, len: u64) -> (ConnectionHandle, Pump) {
     let remote = harness::SERVER;
     let (handle, mut connection) =
         world.client.endpoint.connect(world.now, world.client_config.clone(), remote, "localhost").unwrap();

@@ -20,8 +20,8 @@ use thalweg_proto::{
 };
 use thalweg_recovery::DataSpace;
 
-const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
-const LIMIT: Duration = Duration::from_secs(60);
+pub const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -36,12 +36,12 @@ fn config() -> TransportConfig {
     TransportConfig { multipath: Some(MultipathConfig::default()), ..TransportConfig::default() }
 }
 
-fn setup() -> Setup {
+pub fn setup() -> Setup {
     Setup { client: config(), server: config(), link: link(10), ..Setup::default() }
 }
 
 /// A client that can leave by two addresses, after the handshake and the exchange of connection IDs.
-fn two(setup: Setup) -> (World, ConnectionHandle) {
+pub fn two(setup: Setup) -> (World, ConnectionHandle) {
     let mut world = World::new(setup);
     world.second = Some((SECOND, link(10)));
     let handle = world.handshake();
@@ -50,7 +50,7 @@ fn two(setup: Setup) -> (World, ConnectionHandle) {
 }
 
 /// The same with the second path open at both ends.
-fn opened(setup: Setup) -> (World, ConnectionHandle) {
+pub fn opened(setup: Setup) -> (World, ConnectionHandle) {
     let (mut world, handle) = two(setup);
     open(&mut world, handle);
     (world, handle)
@@ -396,6 +396,47 @@ fn draft_3_1_2_a_rebinding_moves_one_path_and_keeps_its_identifier() {
     assert_eq!(paths.len(), 2);
     assert_eq!(paths[1].remote, SocketAddr::new(SECOND, 2_000));
     assert!(paths[1].stats.bytes_sent > 500_000, "{:?}", paths[1].stats);
+}
+
+#[test]
+fn a_rebinding_of_a_path_is_noticed_by_who_only_receives() {
+    let (mut world, handle) = opened(setup());
+    let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
+    let mut pump = harness::Pump::new(stream, true, 6_000_000);
+    world.run_until(ms(500), |world| pump.poke(world, handle));
+    let other = SocketAddr::new(SECOND, 2_000);
+    let meddle = move |packet: Packet, _: &mut _| match packet.is_from_client() {
+        true => vec![(Duration::ZERO, Packet { from: other, ..packet })],
+        false if packet.to == other => vec![(Duration::ZERO, packet)],
+        // The old mapping is gone.
+        false => Vec::new(),
+    };
+    // Its acknowledgments leave by the other path.
+    world.link.delay = ms(2);
+    world.second = Some((SECOND, Link { meddle: Box::new(meddle), ..link(10) }));
+    let before = sent(world.server_conn())[1];
+    assert!(world.run_until(LIMIT, |world| pump.poke(world, handle)));
+    let paths: Vec<_> = world.server_conn().paths().collect();
+    assert_eq!(paths[1].remote, other);
+    assert!(paths[1].stats.bytes_sent - before > 1_000_000, "{:?}", paths[1].stats);
+}
+
+#[test]
+fn a_path_that_is_idle_is_asked_less_and_less_often() {
+    let (setup, log) = logged(setup());
+    let (mut world, handle) = opened(setup);
+    world.client_conn(handle).set_path_backup(DataSpace(1), true);
+    assert!(world.transfer(handle, true, 100_000, LIMIT).is_some());
+    log.lock().unwrap().clear();
+    // 20 s at 10 Mbps, and then silence.
+    assert!(world.transfer(handle, true, 25_000_000, LIMIT).is_some());
+    world.run_for(Duration::from_secs(20));
+    let log = log.lock().unwrap();
+    for by in [Side::Client, Side::Server] {
+        let asks = |frames: &[FrameInfo]| frames.iter().any(|frame| matches!(frame, FrameInfo::Ping));
+        let asked = log.iter().filter(|(side, path, frames)| *side == by && *path == 1 && asks(frames)).count();
+        assert!((2..20).contains(&asked), "{by:?}: {asked} questions");
+    }
 }
 
 #[test]

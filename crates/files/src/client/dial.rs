@@ -133,11 +133,11 @@ impl Dial<'_> {
         let name = self.name.to_str().into_owned();
         let addresses = self.addresses.to_vec();
         let heard = Arc::clone(&self.heard);
-        let early = self.early;
+        let (early, sink) = (self.early, self.sink.clone());
         async move {
             let won = race(&addresses, |address| {
-                let (quic, name, heard) = (quic.clone(), name.clone(), Arc::clone(&heard));
-                async move { quic.connect(address, &name, &heard, early).await }
+                let (quic, name, heard, sink) = (quic.clone(), name.clone(), Arc::clone(&heard), sink.clone());
+                async move { quic.connect(address, &name, &heard, early, &sink).await }
             })
             .await;
             won.map(|(_, session)| session)

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::quic::{Failure, Http3, Quic};
+use super::report::EventSinkRef;
 use super::session::{HttpConnection, Session};
 
 /// Silence, with questions of the transport unanswered, from which on the connection is in doubt. Shorter would dial
@@ -140,20 +141,21 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str, tic
     let heard = Default::default();
     let began = std::time::Instant::now();
     let dialer = if ticket { quic.clone() } else { quic.without_tickets() };
-    let result = match while_in_doubt(session, dialer.connect(remote, name, &heard, ticket)).await {
-        None => return,
-        Some(Ok(mut new)) => {
-            if !new.is_early() {
-                new.handshake = began.elapsed();
+    let result =
+        match while_in_doubt(session, dialer.connect(remote, name, &heard, ticket, &EventSinkRef::default())).await {
+            None => return,
+            Some(Ok(mut new)) => {
+                if !new.is_early() {
+                    new.handshake = began.elapsed();
+                }
+                let new = Arc::new(new);
+                match stands(session, &new).await {
+                    true => Ok(new),
+                    false => return,
+                }
             }
-            let new = Arc::new(new);
-            match stands(session, &new).await {
-                true => Ok(new),
-                false => return,
-            }
-        }
-        Some(Err(failure)) => Err(failure),
-    };
+            Some(Err(failure)) => Err(failure),
+        };
     // The same session as asked about: by now something may have arrived on it again. Those who waited for it may have
     // gone on with the other one already.
     let silence = with(session, |_, http| Some(http.connection.silence()).filter(|silence| *silence >= patience(http)));

@@ -12,6 +12,7 @@ mod head;
 mod liveness;
 mod pace;
 mod part;
+mod paths;
 mod put;
 mod quic;
 mod race;
@@ -48,7 +49,8 @@ use url::Location;
 
 pub use dial::Preference;
 pub use error::{Attempt, Category, Error, Kept, Untrusted};
-pub use report::{Event, EventSink, Notice, Protocol, Report};
+pub use paths::Multipath;
+pub use report::{ConnectionReport, Event, EventSink, Notice, PathFigures, Protocol, Report};
 pub use transfer::Target;
 pub use trust::Trust;
 pub use url::{check_url, file_name};
@@ -95,6 +97,9 @@ pub struct FetchOptions {
     /// How QUIC connections behave (recovery policies, observers, windows). Default: [`FetchOptions::bulk_transport`].
     /// A rate limit lowers the receive windows to a second's worth.
     pub transport: Option<Arc<TransportConfig>>,
+    /// The network interfaces that a QUIC connection uses at once, if the server permits that. Default: none in
+    /// particular, one path.
+    pub multipath: Option<Multipath>,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
@@ -126,6 +131,7 @@ impl Default for FetchOptions {
             max_redirects: 5,
             addresses: BTreeMap::new(),
             transport: None,
+            multipath: None,
             key_log: false,
         }
     }
@@ -223,8 +229,11 @@ impl Fetcher {
     /// Prepares to fetch.
     ///
     /// # Errors
-    /// [`Error::Settings`] when the certificates to trust cannot be used.
+    /// [`Error::Settings`] when the certificates to trust cannot be used, or there is no network interface of a name.
     pub fn new(options: FetchOptions) -> Result<Self, Error> {
+        if let Some(multipath) = &options.multipath {
+            multipath.check()?;
+        }
         let tls = ClientTls::new(&options.trust, options.key_log)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -236,7 +245,8 @@ impl Fetcher {
                         options.tickets,
                         options.saved_paths.clone(),
                         options.quic_patience,
-                    ),
+                    )
+                    .several_paths(options.multipath.clone()),
                     tls,
                     preference: options.preference,
                     connect_timeout: options.connect_timeout,

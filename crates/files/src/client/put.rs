@@ -131,7 +131,7 @@ impl Transfer<'_> {
             first_byte,
             elapsed,
             goodput_bps: rate_bps(length, elapsed),
-            connection: session.stats(),
+            connection: session.report(),
         })
     }
 }

@@ -14,7 +14,7 @@ use rustls::client::Resumption;
 use thalweg::recovery::SavedPath;
 use thalweg::{
     AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, EndpointBuilder, MemorySavedPathStore,
-    SavedPathStore, SavedPaths, TokenStore, TransportConfig,
+    MultipathConfig, SavedPathStore, SavedPaths, TokenStore, TransportConfig,
 };
 use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
@@ -24,6 +24,8 @@ use super::broken::Broken;
 use super::exchange;
 use super::head::MAX_SECTION;
 use super::liveness::Life;
+use super::paths::{Multipath, Paths};
+use super::report::EventSinkRef;
 use super::session::{Body, HttpConnection, SendBody, Session};
 
 /// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round
@@ -130,6 +132,8 @@ pub(super) struct Quic {
     saved_paths: Option<Arc<SavedPaths>>,
     /// Longest that early data may wait for an answer of any kind.
     patience: Duration,
+    /// The interfaces that a connection uses at once.
+    multipath: Option<Multipath>,
     /// By host and port: what one server gave is shown to no other.
     configs: Arc<Mutex<BTreeMap<(String, u16), ClientConfig>>>,
 }
@@ -157,7 +161,18 @@ impl Quic {
                 *field = window.min(*field);
             }
         }
-        Self { tls, transport, tickets, saved_paths, patience, configs: Arc::default() }
+        Self { tls, transport, tickets, saved_paths, patience, multipath: None, configs: Arc::default() }
+    }
+
+    /// The same with several paths at once.
+    pub(super) fn several_paths(mut self, multipath: Option<Multipath>) -> Self {
+        if let Some(multipath) = &multipath {
+            let transport = Arc::make_mut(&mut self.transport);
+            let paths = transport.multipath.get_or_insert_with(MultipathConfig::default);
+            // One more, so that an interface can change its address.
+            paths.max_paths = paths.max_paths.max(multipath.interfaces.len() as u32 + 1);
+        }
+        Self { multipath, ..self }
     }
 
     /// The same with nothing remembered, and nothing to remember.
@@ -207,11 +222,16 @@ impl Quic {
         name: &str,
         heard: &AtomicBool,
         early: bool,
+        sink: &EventSinkRef,
     ) -> Result<Session, Failure> {
         let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
         let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-        // Of its own, so that a NAT may change the address as often as it likes: many servers never retire our IDs.
-        let endpoint = EndpointBuilder::new().one_connection().bind(any).map_err(|error| failed(&error))?;
+        let made = match &self.multipath {
+            Some(multipath) => multipath.endpoint(address, any).map(|(endpoint, known)| (endpoint, Some(known))),
+            // Of its own, so that a NAT may change the address as often as it likes: many servers never retire our IDs.
+            None => EndpointBuilder::new().one_connection().bind(any).map(|endpoint| (endpoint, None)),
+        };
+        let (endpoint, known) = made.map_err(|error| failed(&error))?;
         let config = self.config(name, address.port()).map_err(|error| failed(&error))?;
         let connecting = endpoint.connect_with(&config, address, name).map_err(|error| failed(&error))?;
         let early = if early { connecting.into_0rtt() } else { Err(connecting) };
@@ -235,6 +255,9 @@ impl Quic {
             .map_err(|error| Failure::Handshake(describe_connection(&error)))?;
         // Ends when the connection does.
         tokio::spawn(async move { driver.wait_idle().await });
+        let paths = self.multipath.clone().zip(known).map(|(multipath, known)| {
+            Paths::keep(multipath, connection.clone(), endpoint.clone(), known, sink.clone())
+        });
         Ok(Session {
             remote: connection.remote_address(),
             resolve: Duration::ZERO,
@@ -243,6 +266,7 @@ impl Quic {
                 send,
                 connection,
                 endpoint,
+                paths,
                 life: Life::default(),
                 awaited: Arc::default(),
                 unrepeatable: Arc::default(),
@@ -298,6 +322,8 @@ pub(super) struct Http3 {
     send: SendRequest<Connection, Bytes>,
     pub connection: thalweg::Connection,
     endpoint: Endpoint,
+    /// Its paths, where there are several.
+    pub paths: Option<Arc<Paths>>,
     /// Whether the server still knows the connection.
     pub life: Life,
     /// Lives in every answer that is not here yet.

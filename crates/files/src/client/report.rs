@@ -1,7 +1,7 @@
 //! Reports of a transfer: events while it runs, and a summary at its end.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -108,6 +108,20 @@ pub enum Notice {
         /// What it is: "a pipe".
         kind: String,
     },
+    /// The connection uses fewer paths than it might.
+    FewerPaths {
+        /// Why.
+        why: String,
+        /// How many there are.
+        paths: usize,
+    },
+    /// A network interface does not carry datagrams to the server and back. It is tried again.
+    PathFailed {
+        /// Which.
+        interface: String,
+        /// What happened.
+        why: String,
+    },
     /// The server sends us elsewhere.
     Redirected {
         /// From which URL.
@@ -151,6 +165,11 @@ impl fmt::Display for Notice {
                 let path = path.display();
                 write!(f, "{path} is {kind} and written from its beginning: only a partial file can be resumed")
             }
+            Notice::FewerPaths { why, paths: 1 } => write!(f, "{why}; going on with one path"),
+            Notice::FewerPaths { why, paths } => write!(f, "{why}; going on with {paths} paths"),
+            Notice::PathFailed { interface, why } => {
+                write!(f, "no path by {interface} for now ({why}); it is tried again")
+            }
             Notice::Redirected { from, to } => write!(f, "{from}: redirected to {to}"),
         }
     }
@@ -192,6 +211,13 @@ pub enum Event {
         total: Option<u64>,
         /// Present rate in bits per second, smoothed over about a second.
         rate_bps: u64,
+    },
+    /// About five times a second while a connection uses several paths.
+    Paths {
+        /// The server's address.
+        remote: SocketAddr,
+        /// Its paths, by identifier, those that are gone included.
+        paths: Vec<PathFigures>,
     },
     /// The job is over; the result follows in the list.
     Finished {
@@ -245,8 +271,49 @@ pub struct Report {
     pub elapsed: Duration,
     /// Bytes of body over `elapsed`, in bits per second.
     pub goodput_bps: u64,
-    /// Counters of the QUIC connection at that moment (shared by all jobs on it); `None` over TCP.
-    pub connection: Option<ConnectionStats>,
+    /// The QUIC connection at that moment (shared by all jobs on it); `None` over TCP.
+    pub connection: Option<ConnectionReport>,
+}
+
+/// What a QUIC connection was like.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConnectionReport {
+    /// Its counters, over all paths.
+    pub stats: ConnectionStats,
+    /// Its paths if it is to use several ([`FetchOptions::multipath`](super::FetchOptions::multipath)), by identifier,
+    /// those that are gone included; empty otherwise.
+    pub paths: Vec<PathFigures>,
+}
+
+/// A path of a connection that uses several.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PathFigures {
+    /// Its identifier; 0 is the one that the connection began with.
+    pub id: u32,
+    /// By which network interface, if it was chosen.
+    pub interface: Option<String>,
+    /// From which address, if known.
+    pub local: Option<IpAddr>,
+    /// To which address.
+    pub remote: SocketAddr,
+    /// Whether data may take it.
+    pub is_open: bool,
+    /// Whether the server is to send by it only while no other works.
+    pub is_backup: bool,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// UDP payload received, bytes.
+    pub bytes_received: u64,
+    /// UDP payload sent, bytes.
+    pub bytes_sent: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Of these, declared lost.
+    pub packets_lost: u64,
 }
 
 /// Bits per second of `bytes` over `elapsed`.

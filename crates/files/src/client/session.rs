@@ -19,15 +19,15 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use thalweg::ConnectionError;
 use thalweg::proto::crypto::tls_words::tls_error_words;
-use thalweg::{ConnectionError, ConnectionStats};
 
 use super::broken::{Broken, why_tcp};
 use super::head::{MAX_FIELDS, MAX_SECTION};
 use super::liveness;
 use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
-use super::report::Protocol;
+use super::report::{ConnectionReport, Protocol};
 use crate::body::{self, ReadBody};
 
 /// Most bytes read of the body of an answer that is of no use: error pages are shorter.
@@ -225,10 +225,13 @@ impl Session {
         }
     }
 
-    /// Counters of the QUIC connection, if it is one.
-    pub(super) fn stats(&self) -> Option<ConnectionStats> {
+    /// What the QUIC connection is like, if it is one.
+    pub(super) fn report(&self) -> Option<ConnectionReport> {
         match &self.kind {
-            HttpConnection::Http3(http) => Some(http.connection.stats()),
+            HttpConnection::Http3(http) => Some(ConnectionReport {
+                stats: http.connection.stats(),
+                paths: http.paths.as_ref().map_or_else(Vec::new, |paths| paths.figures()),
+            }),
             _ => None,
         }
     }

@@ -385,7 +385,7 @@ impl Transfer<'_> {
             first_byte: answered.first_byte,
             elapsed,
             goodput_bps: rate_bps(bytes, elapsed),
-            connection: answered.session.stats(),
+            connection: answered.session.report(),
         }
     }
 }

@@ -145,7 +145,7 @@ async fn a_stopping_server_delivers_over_a_lossy_path_with_a_small_window() {
     let (report, ()) = tokio::join!(getting, host.stop());
     let report = report.unwrap().unwrap();
     assert_eq!(std::fs::read(downloads.path("f")).unwrap(), data);
-    assert!(report.connection.unwrap().udp_received.datagrams > 0);
+    assert!(report.connection.unwrap().stats.udp_received.datagrams > 0);
     assert!(!host.log_lines(1).await[0].contains("aborted"));
 }
 

@@ -43,6 +43,8 @@ pub(super) struct Effects {
     pub(super) ack_eliciting: bool,
     /// It holds nothing but probing frames (RFC 9000 section 9.1).
     pub(super) probing_only: bool,
+    /// It holds data of the application.
+    pub(super) has_data: bool,
 }
 
 impl Connection {
@@ -59,7 +61,7 @@ impl Connection {
             PacketKind::ZeroRtt => Level::EarlyData,
             _ => Level::OneRtt,
         };
-        let mut effects = Effects { ack_eliciting: false, probing_only: true };
+        let mut effects = Effects { ack_eliciting: false, probing_only: true, has_data: false };
         for frame in FrameIter::new(payload) {
             // By reference: a frame is large, and there is one in every packet.
             let frame = match &frame {
@@ -69,6 +71,7 @@ impl Connection {
             frame.check_allowed(level, self.side)?;
             effects.ack_eliciting |= frame.is_ack_eliciting();
             effects.probing_only &= frame.is_probing();
+            effects.has_data |= matches!(frame, Frame::Stream { .. } | Frame::Datagram(_));
             self.on_frame(now, &packet, frame).map_err(|error| error.in_frame(frame.ty()))?;
             if !self.lifecycle.is_open() {
                 break;

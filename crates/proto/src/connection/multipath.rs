@@ -91,6 +91,8 @@ pub struct PathReport {
     pub bytes_in_flight: u64,
     /// UDP payload per datagram, bytes.
     pub mtu: u16,
+    /// UDP payload received on it, bytes.
+    pub bytes_received: u64,
     /// Counters.
     pub stats: PathStats,
 }
@@ -122,6 +124,7 @@ impl Connection {
                 window: known.map_or(0, thalweg_recovery::Path::window),
                 bytes_in_flight: known.map_or(0, thalweg_recovery::Path::bytes_in_flight),
                 mtu: known.map_or(self.config.initial_mtu, thalweg_recovery::Path::datagram_size),
+                bytes_received: set.received(),
                 stats: known.map(thalweg_recovery::Path::stats).unwrap_or_default(),
             }
         })
@@ -195,6 +198,12 @@ impl Connection {
             return true;
         }
         false
+    }
+
+    /// Has [`Self::poll_transmit`] leave out the paths of whose local address `is_held` says so, and no others: the
+    /// socket of that address has no room. `None` is the address of a path that leaves by whichever the system takes.
+    pub fn hold_paths(&mut self, is_held: impl Fn(Option<IpAddr>) -> bool) {
+        self.paths.hold(is_held);
     }
 
     /// The counters of all paths together, those that are gone included.

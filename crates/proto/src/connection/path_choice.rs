@@ -20,6 +20,15 @@ const SHORTER_BY: (u32, u32) = (1, 4);
 const SLOWER_BY: u64 = 16;
 /// A path by which nothing has come for so many of its round trips carries no acknowledgments of others.
 const HEARD_WITHIN_RTTS: u32 = 2;
+/// Probe timeouts without a packet by one path in one direction, while others carry some, after which we ask by it: as
+/// a connection does whose peer owes something.
+const ASK_AFTER_PTOS: u32 = 3;
+/// The same in time, at least and at most: a path of microseconds proves nothing, and an inflated estimate must not
+/// make us deaf.
+const ASK_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
+/// The time doubles with each question until the peer uses the path, up to this: NATs remember a binding for 30 s or
+/// more, and a path to spare must not cost more than that takes.
+const ASK_AGAIN_MOST: Duration = Duration::from_secs(15);
 
 /// Why nothing was pinned to a path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,7 +98,8 @@ impl Connection {
             if Some((is_silent, is_backup)) != best {
                 continue;
             }
-            let can_send = matches!(self.recovery.budget(now, id), thalweg_recovery::Budget::Now(_));
+            let is_held = self.paths.set(space).is_some_and(PathSet::is_held);
+            let can_send = !is_held && matches!(self.recovery.budget(now, id), thalweg_recovery::Budget::Now(_));
             let Some(known) = self.recovery.path(id) else { continue };
             candidates.push(Candidate {
                 id: space,
@@ -166,9 +176,9 @@ impl Connection {
     }
 
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
-    /// not open or is silent, the first that answers.
+    /// not open, is silent, or has not earned an answer, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
-        let works = |set: &&PathSet| self.can_carry(set) && !self.is_silent(set.active().id);
+        let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && !self.is_silent(set.active().id);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
             // Who sends nothing but acknowledgments never notices that they get lost: only a path by which packets
             // come carries those of others.
@@ -192,7 +202,9 @@ impl Connection {
         }
         let own = self.paths.set(space).filter(works);
         let any = || self.paths.sets().find(works);
-        own.or_else(any).map_or(self.paths.active().key().space(), PathSet::id)
+        // A silent one rather than one to whose address nothing may be sent yet.
+        let at_least = || self.paths.sets().find(|set| self.can_carry(set) && set.may_speak());
+        own.or_else(any).or_else(at_least).map_or(self.paths.active().key().space(), PathSet::id)
     }
 
     /// Whether the acknowledgments of a space leave by another path than its own.
@@ -243,6 +255,36 @@ impl Connection {
         for sent in owed {
             self.send_again(&sent);
             self.spaces.spare.give_back(sent);
+        }
+    }
+
+    /// When to ask whether the peer still reaches us by a path on which nothing comes or leaves while something does on
+    /// others, and which one that is. A NAT that has given the path another port is noticed by nobody while we have
+    /// nothing to send there, and a peer may give up a path by which nothing comes: acknowledgments take another.
+    pub(super) fn next_question(&self) -> Option<(Instant, DataSpace)> {
+        if !self.paths.has_choice() {
+            return None;
+        }
+        let last = self.lifecycle.idle.last_received;
+        let open = self.paths.sets().filter(|set| self.can_carry(set));
+        let silent = open.filter(|set| last > set.silence().0);
+        let at = |set: &PathSet| {
+            let (since, asked) = set.silence();
+            let pto = self.recovery.pto(SpaceId::Data(set.id()));
+            let first = (pto * ASK_AFTER_PTOS).clamp(ASK_AFTER[0], ASK_AFTER[1]);
+            (since + first.saturating_mul(1 << asked.min(16)).min(ASK_AGAIN_MOST.max(first)), set.id())
+        };
+        silent.map(at).min_by_key(|(at, _)| *at)
+    }
+
+    /// Asks by every silent path whose time has come.
+    pub(super) fn ask_by_silent_paths(&mut self, now: Instant) {
+        while let Some((_, space)) = self.next_question().filter(|(at, _)| *at <= now) {
+            self.spaces[SpaceId::Data(space)].ping = true;
+            match self.paths.set_mut(space) {
+                Some(set) => set.on_asked(now),
+                None => return,
+            }
         }
     }
 

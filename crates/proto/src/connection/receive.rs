@@ -326,6 +326,11 @@ impl Connection {
         if effects.ack_eliciting {
             self.lifecycle.idle.on_eliciting_received();
         }
+        if effects.has_data
+            && let Some(set) = self.paths.set_mut(arrival.space)
+        {
+            set.on_data();
+        }
         if !self.lifecycle.is_open() || !self.keys.has(space) && kind != PacketKind::ZeroRtt {
             return Ok(());
         }

@@ -9,7 +9,6 @@ use super::{
     lifecycle::Phase,
     paths::Several,
     repeat::Underway,
-    sizes::MIN_PACKET,
 };
 use crate::{
     error::{ConnectionError, TransportError},
@@ -22,9 +21,8 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return self.lifecycle.timer();
         }
-        let active = self.paths.active();
         // At the amplification limit not even an acknowledgement can leave: only the peer's next datagram changes that.
-        let may_speak = active.amplification_budget() >= MIN_PACKET as u64;
+        let may_speak = self.paths.may_speak();
         let acks = self.spaces.iter().filter_map(|space| space.acks.timer()).filter(|_| may_speak);
         let paths = self.paths.iter().filter_map(|path| path.validation.timer());
         let open = self.paths.sets().filter(|set| set.is_open()).filter_map(|set| set.active().mtu.next_probe_time());
@@ -37,6 +35,7 @@ impl Connection {
             .chain(self.lifecycle.idle.connect_deadline())
             .chain(self.lifecycle.idle.keep_alive_at())
             .chain(self.ask_at())
+            .chain(self.next_question().map(|(at, _)| at))
             .chain(self.paths.iter().filter_map(|path| path.paced_until))
             .chain(mtu)
             .chain(closed)
@@ -73,6 +72,7 @@ impl Connection {
             self.lifecycle.idle.on_asked(now);
             self.ping();
         }
+        self.ask_by_silent_paths(now);
         for path in self.paths.iter_mut() {
             path.paced_until = path.paced_until.filter(|until| *until > now);
         }

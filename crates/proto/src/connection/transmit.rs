@@ -34,6 +34,7 @@ impl Connection {
                         self.end_turn();
                         batch
                     }),
+                    false if self.paths.is_held() => None,
                     false => self
                         .transmit_probing(now, buf)
                         .or_else(|| self.transmit_mtu_probe(now, path, buf))
@@ -69,7 +70,8 @@ impl Connection {
         let others: Order = open.filter(|id| !turns.contains(id)).collect();
         turns.extend(others);
         for (turn, id) in turns.into_iter().enumerate() {
-            let Some(key) = self.paths.set(id).map(|set| set.active().key()) else { continue };
+            let set = self.paths.set(id).filter(|set| !set.is_held());
+            let Some(key) = set.map(|set| set.active().key()) else { continue };
             if !self.cids.remote_of(id).has_active() {
                 continue;
             }
@@ -82,21 +84,25 @@ impl Connection {
                 && is_common
                 && let Some(copies) = self.transmit_across(now, key, Worth::All, max_segments, buf)
             {
+                if let Some(set) = self.paths.set_mut(id) {
+                    set.on_spoken(now);
+                }
                 return Some(copies);
             }
             let probe = if carries_data { self.transmit_mtu_probe(now, key, buf) } else { None };
-            if probe.is_some() {
-                return probe;
+            let is_probe = probe.is_some();
+            let sent = probe.or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf));
+            let Some(batch) = sent else { continue };
+            if let Some(set) = self.paths.set_mut(id) {
+                set.on_spoken(now);
             }
-            if let Some(batch) = self.transmit_batch(now, key, max_segments, carries_data, buf) {
-                if let Some(several) = self.paths.several_mut().filter(|_| is_common) {
-                    several.scheduler.on_sent(id, batch.size as u64);
-                }
-                return Some(batch);
+            if let Some(several) = self.paths.several_mut().filter(|_| is_common && !is_probe) {
+                several.scheduler.on_sent(id, batch.size as u64);
             }
+            return Some(batch);
         }
         common.into_iter().find_map(|id| {
-            let key = self.paths.set(id)?.active().key();
+            let key = self.paths.set(id).filter(|set| !set.is_held())?.active().key();
             if has_own {
                 self.begin_turn(id, true, &[]);
             }
@@ -287,7 +293,7 @@ impl Connection {
         let may_send = |path: &&Path| path.validation.has_frames() && room(path) >= MIN_PACKET;
         let is_live =
             |id: DataSpace, stage| !matches!(stage, Stage::Abandoned { .. }) && self.cids.remote_of(id).has_active();
-        let (key, space, room) = self.paths.sets().find_map(|set| {
+        let (key, space, room) = self.paths.sets().filter(|set| !set.is_held()).find_map(|set| {
             let path = set.iter().find(may_send)?;
             is_live(set.id(), set.stage()).then(|| (path.key(), path.space(), room(path)))
         })?;
@@ -342,6 +348,9 @@ impl Connection {
         let Phase::Closing { frame, send, .. } = &mut self.lifecycle.phase else {
             return None;
         };
+        if self.paths.is_held() {
+            return None;
+        }
         if !std::mem::take(send) {
             return None;
         }

@@ -96,6 +96,10 @@ impl Connection {
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
+        // A question by a path that carries no data of ours: it waits for no window, since nothing is in flight there.
+        if state.ping && space.is_data() && self.paths.has_choice() && !self.recovery.in_flight(space) {
+            return Some(Content::Probe);
+        }
         let is_small = state.ping || self.has_control() || self.streams.can_send_control();
         if content == Content::Control && space.is_data() && self.keys.has(space) && is_small {
             return Some(Content::Control);
@@ -197,9 +201,11 @@ impl Connection {
                 Frame::Ping.encode(buf);
             }
             packet.ack_eliciting = buf.len() > acks_end;
-            packet.probe = packet.ack_eliciting;
+            packet.probe = packet.ack_eliciting && self.repeat.is_owed(space);
             self.spaces[space].ping &= !packet.ack_eliciting;
-            self.repeat.on_packet(space);
+            if packet.probe {
+                self.repeat.on_packet(space);
+            }
             return;
         }
         if content == Content::Control {

@@ -138,6 +138,22 @@ impl Paths {
         !self.further.is_empty()
     }
 
+    /// Whether an acknowledgment may leave on the path that stands for the connection, or on another that is open.
+    #[inline]
+    pub fn may_speak(&self) -> bool {
+        self.main().may_speak() || self.further_may_speak()
+    }
+
+    fn further_may_speak(&self) -> bool {
+        self.has_choice() && self.sets().any(|set| set.is_open() && set.may_speak())
+    }
+
+    /// Whether nothing is sent for now on the path that stands for the connection.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.main().is_held
+    }
+
     /// The address pairs in use on the paths that are open.
     pub fn open_mut(&mut self) -> impl Iterator<Item = &mut Path> {
         self.sets_mut().filter(|set| set.is_open()).map(PathSet::active_mut)
@@ -149,6 +165,11 @@ impl Paths {
             Some(several) => several.scheduler.order(now, waiting, candidates),
             None => candidates.iter().map(|path| path.id).collect(),
         }
+    }
+
+    /// Holds the paths of whose local address `is_held` says so, and no others.
+    pub fn hold(&mut self, is_held: impl Fn(Option<IpAddr>) -> bool) {
+        self.sets_mut().for_each(|set| set.is_held = is_held(set.active().local));
     }
 
     /// The path of an address pair, or the one that stands for the connection if it was forgotten.

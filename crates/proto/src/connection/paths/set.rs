@@ -49,6 +49,14 @@ pub(crate) struct PathSet {
     pub(super) reinjected: u64,
     /// When a packet came by it last.
     pub(super) heard: Instant,
+    /// When we sent something by it last, where there are others.
+    spoke: Instant,
+    /// When we last asked whether the peer still reaches us by it, and how often since the peer has used it.
+    asked: (Instant, u32),
+    /// Nothing is sent on it for now: the socket that it leaves by has no room.
+    pub(super) is_held: bool,
+    /// UDP payload received on address pairs that were forgotten.
+    received_before: u64,
 }
 
 impl PathSet {
@@ -65,6 +73,10 @@ impl PathSet {
             stage,
             reinjected: 0,
             heard: now,
+            spoke: now,
+            asked: (now, 0),
+            is_held: false,
+            received_before: 0,
         }
     }
 
@@ -140,9 +152,42 @@ impl PathSet {
         self.heard = now;
     }
 
+    /// The peer has sent data of the application by it: not only questions of its own, which would answer ours.
+    #[inline]
+    pub fn on_data(&mut self) {
+        self.asked.1 = 0;
+    }
+
+    /// We ask whether the peer still reaches us by it.
+    pub fn on_asked(&mut self, now: Instant) {
+        self.asked = (now, self.asked.1.saturating_add(1));
+    }
+
+    /// We send something by it, and there are others.
+    pub fn on_spoken(&mut self, now: Instant) {
+        self.spoke = now;
+    }
+
+    /// Since when nothing has come or left by it and we have not asked, and how often we have asked before.
+    pub fn silence(&self) -> (Instant, u32) {
+        let (asked_at, asked) = self.asked;
+        (self.heard.min(self.spoke).max(asked_at), asked)
+    }
+
     /// When a packet came by it last.
     pub fn heard(&self) -> Instant {
         self.heard
+    }
+
+    /// Whether nothing is sent on it for now.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// UDP payload received on all its address pairs, bytes.
+    pub fn received(&self) -> u64 {
+        self.received_before + self.known.iter().map(|path| path.received).sum::<u64>()
     }
 
     /// Packets below this number have left again on other paths.
@@ -160,6 +205,11 @@ impl PathSet {
     #[inline]
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
+    }
+
+    /// Whether even an acknowledgment may leave to its address, which may not be validated.
+    pub fn may_speak(&self) -> bool {
+        self.active().amplification_budget() >= MIN_PACKET as u64
     }
 
     /// Recovery must not set timers that the amplification limit would keep from sending (RFC 9002 section 6.2.2.1).
@@ -223,6 +273,7 @@ impl PathSet {
         if self.active > position {
             self.active -= 1;
         }
+        self.received_before += gone.received;
         Some(gone)
     }
 

@@ -111,10 +111,8 @@ impl Several {
 
     /// The identifiers for which connection IDs are exchanged: those that both ends permit and nobody has given up.
     pub fn usable(&self) -> impl Iterator<Item = DataSpace> + '_ {
-        let first = self.abandoned.first().filter(|span| span.start == 0).map_or(0, |span| span.end as u32);
-        let max = self.max().0.min(first.saturating_add(self.most).saturating_add(self.most));
-        let all = (first..=max).map(DataSpace).filter(|space| !self.is_abandoned(*space));
-        all.take(self.most as usize)
+        let left = self.abandoned.gaps(0..u64::from(self.max().0) + 1).flatten();
+        left.map(|id| DataSpace(id as u32)).take(self.most as usize)
     }
 
     /// The path that a frame of the peer is about. `None`: the frame is to be ignored, since the path was given up.
@@ -340,6 +338,19 @@ mod tests {
         assert_eq!(frames(&mut paths), [PathFrame::Abandon { path: 1, error_code: 0x3e }, PathFrame::MaxPathId(3)]);
         paths.on_max_path_id(3, 2).unwrap();
         assert_eq!(paths.usable().collect::<Vec<_>>(), [0, 2, 3].map(DataSpace));
+    }
+
+    #[test]
+    fn there_is_always_another_identifier_for_a_path_that_was_given_up() {
+        let mut paths = several(3, u32::MAX);
+        paths.on_used(DataSpace(0));
+        for number in 1..1_000 {
+            let next = paths.next_unused();
+            assert_eq!(next, Some(DataSpace(number)));
+            paths.on_used(DataSpace(number));
+            paths.abandon(DataSpace(number), 0);
+            paths.on_acked(PathControl::Abandon(DataSpace(number)));
+        }
     }
 
     #[test]
