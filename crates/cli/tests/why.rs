@@ -61,10 +61,11 @@ fn the_cause_is_what_costs_most_and_not_where_the_sender_waits() {
 #[test]
 fn what_is_no_log_is_said_and_nothing_is_printed() {
     let place = Place::new();
-    let cases: [(&str, &[u8], &str); 4] = [
+    let cases: [(&str, &[u8], &str); 5] = [
         ("empty.sqlog", b"", "no qlog event is in it"),
         ("picture.png", b"\x89PNG\r\n\x1a\n", "a picture"),
-        ("packed.sqlog.gz", b"\x1f\x8b\x08\x00", "gunzip"),
+        ("packed.sqlog.gz", b"\x1f\x8b\x08\x00", "gzip, but damaged"),
+        ("packed.sqlog.zst", b"\x28\xb5\x2f\xfd\x00", "unzstd"),
         ("zeros.sqlog", &[0; 4096], "not JSON"),
     ];
     for (name, content, expected) in cases {
@@ -74,9 +75,27 @@ fn what_is_no_log_is_said_and_nothing_is_printed() {
         assert!(done.stdout.is_empty(), "{name}");
         let said = text(&done.stderr);
         assert!(said.contains(expected) && said.contains(name), "{said}");
+        let done = run(&["why", &place.arg(name), "--redact", &place.arg("out.sqlog")]);
+        assert_eq!(done.status.code(), Some(2), "{name}");
+        assert!(name.starts_with("empty") || !place.path("out.sqlog").exists(), "{name}");
     }
     for wrong in [place.arg("nowhere.sqlog"), place.arg("")] {
         let done = run(&["why", &wrong]);
         assert_eq!(done.status.code(), Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn a_log_to_show_to_others_has_the_same_answer() {
+    let place = Place::new();
+    let [_, server] = logs(&place);
+    let shown = place.arg("shown.sqlog");
+    let first = run(&["why", &server, "--redact", &shown]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let again = run(&["why", &shown]);
+    assert_eq!(text(&again.stdout), text(&first.stdout));
+    // Not over the log itself, and not of two.
+    for wrong in [vec!["why", &server, "--redact", &server], vec!["why", &server, &shown, "--redact", &shown]] {
+        assert_eq!(run(&wrong).status.code(), Some(2), "{wrong:?}");
     }
 }

@@ -17,7 +17,7 @@ const ENOUGH: f64 = 1.08;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
 /// What the runs differ by beyond what was varied, as a share of the time.
-const MARGIN: f64 = 0.08;
+pub(crate) const MARGIN: f64 = 0.08;
 
 /// A log that is being read.
 #[derive(Debug, Default)]
@@ -69,6 +69,8 @@ pub struct Answer {
     pub world: World,
     pub(crate) reading: Reading,
     pub(crate) facts: Facts,
+    /// What the log may mean, the likeliest first, and how long each takes.
+    worlds: Vec<(World, Option<Duration>)>,
 }
 
 impl Log {
@@ -114,24 +116,18 @@ impl Log {
         let reading = fit(facts).map_err(|reason| WhyError::Untold(reason.to_owned()))?;
         let worlds = readings(&reading)?;
         let (world, again) = worlds.first().cloned().unwrap_or((reading.world.clone(), None));
-        let mut answer =
-            Answer { completion: reading.completion, again, savings: Vec::new(), world, reading, facts: self.facts };
-        answer.judge(&worlds)?;
+        let completion = reading.completion;
+        let mut answer = Answer { completion, again, savings: Vec::new(), world, reading, facts: self.facts, worlds };
+        answer.judge()?;
         Ok(answer)
     }
 }
 
 impl Answer {
     /// What each cause costs: the mean over what the log may mean.
-    fn judge(&mut self, worlds: &[(World, Option<Duration>)]) -> Result<(), WhyError> {
-        let unknown = self.reading.unknown_rate;
-        // The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
-        let is_extreme = |world: &World| {
-            let rate = world.path.rate;
-            unknown.is_some_and(|(low, high)| rate == high || (world.has(Cause::RateLimit) && rate == low))
-        };
+    fn judge(&mut self) -> Result<(), WhyError> {
         let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
-        for (world, again) in worlds.iter().filter(|(world, _)| worlds.len() == 1 || !is_extreme(world)) {
+        for (world, again) in self.likely() {
             if let Some(again) = again {
                 all.push(world.savings(*again)?);
             }
@@ -148,7 +144,7 @@ impl Answer {
         self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
         let mut others = self.variations();
-        others.extend(worlds.iter().filter(|(world, _)| is_extreme(world)).map(|(world, _)| world.clone()));
+        others.extend(self.worlds.iter().filter(|(world, _)| self.is_extreme(world)).map(|(world, _)| world.clone()));
         let (mut from, mut to) = (first.from + MARGIN, first.to - MARGIN);
         for world in others {
             if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {
@@ -158,6 +154,18 @@ impl Answer {
         }
         (self.savings[0].from, self.savings[0].to) = (from - MARGIN, (to + MARGIN).min(1.0));
         Ok(())
+    }
+
+    /// The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
+    fn is_extreme(&self, world: &World) -> bool {
+        let rate = world.path.rate;
+        let is_at = |(low, high)| rate == high || (world.has(Cause::RateLimit) && rate == low);
+        self.reading.unknown_rate.is_some_and(is_at)
+    }
+
+    /// What the log is likely to mean, and how long each takes.
+    pub(crate) fn likely(&self) -> impl Iterator<Item = &(World, Option<Duration>)> {
+        self.worlds.iter().filter(|(world, _)| self.worlds.len() == 1 || !self.is_extreme(world))
     }
 
     /// What would cost most once the primary cause is gone, if that is worth naming.
@@ -173,7 +181,7 @@ impl Answer {
     }
 
     /// The same with other chance, and with a rate that is read a little wrongly.
-    fn variations(&self) -> Vec<World> {
+    pub(crate) fn variations(&self) -> Vec<World> {
         let rate = self.world.path.rate;
         let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
         if self.reading.unknown_rate.is_none() {

@@ -6,6 +6,7 @@ use thalweg_units::{Duration, Rate, human_bytes, human_duration};
 use crate::Cause;
 use crate::answer::{Answer, NOTHING};
 use crate::gather::{Facts, Limit};
+use crate::what_if::Changed;
 
 /// Below this share of the time a cause is ruled out.
 const LITTLE: f64 = 0.01;
@@ -34,6 +35,8 @@ pub struct Report {
     pub moments: Vec<Moment>,
     /// What to try.
     pub advice: Vec<String>,
+    /// What other settings would have changed, for those that were asked for.
+    pub what_if: Vec<Changed>,
     /// Causes that are not it, and why.
     pub ruled_out: Vec<String>,
     /// What was read off the log.
@@ -109,6 +112,7 @@ impl Answer {
             causes: causes.filter(|_| self.is_reproduced()).collect(),
             moments: self.moments(),
             advice: self.advice(),
+            what_if: Vec::new(),
             ruled_out: self.ruled_out(),
             path: PathReport {
                 rate_bps: path.rate.bps(),
@@ -319,7 +323,7 @@ fn span(milliseconds: f64) -> String {
 }
 
 /// With three digits.
-fn rounded(rate: Rate) -> Rate {
+pub(crate) fn rounded(rate: Rate) -> Rate {
     let mut step = 1;
     while rate.bps() / step >= 1000 {
         step *= 10;
@@ -350,6 +354,7 @@ impl Report {
             ));
         }
         list(&mut lines, "moments", self.moments.iter().map(|moment| format!("{:.3} s  {}", moment.at, moment.what)));
+        list(&mut lines, "what if", self.what_if.iter().map(|changed| changed.text(self.seconds)));
         list(&mut lines, "try", self.advice.iter().cloned());
         list(&mut lines, "not", self.ruled_out.iter().cloned());
         let path = &self.path;
