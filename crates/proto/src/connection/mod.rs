@@ -68,7 +68,7 @@ pub use self::{
     event::{Event, PathEvent},
     multipath::{ClosePathError, OpenPathError, PathReport},
     paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy},
-    stats::{ConnectionStats, UdpStats},
+    stats::{ConnectionStats, Limits, UdpStats},
 };
 use crate::{
     Side,
@@ -266,6 +266,11 @@ impl Connection {
             self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
         }
         may
+    }
+
+    /// How long each limit has kept the sender from sending more, up to `now`.
+    pub fn limits(&self, now: Instant) -> Limits {
+        self.reports.limits(now)
     }
 
     /// Figures so far.

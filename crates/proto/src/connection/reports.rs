@@ -8,7 +8,7 @@ use thalweg_units::Instant;
 use super::{
     event::{EndpointEvent, Event, PathEvent},
     sent::SentFrames,
-    stats::ConnectionStats,
+    stats::{ConnectionStats, Limited, Limits},
 };
 use crate::{
     frame::FrameIter,
@@ -24,8 +24,8 @@ pub(super) struct Reports {
     events: VecDeque<Event>,
     endpoint: VecDeque<EndpointEvent>,
     pub(super) stats: ConnectionStats,
-    /// What held the sender back when that was last reported.
-    limit: Option<Limit>,
+    /// What holds the sender back, and has held it.
+    limited: Limited,
     observer: Option<Box<dyn Observer>>,
     /// Reused from packet to packet.
     frames: Vec<FrameInfo>,
@@ -128,10 +128,14 @@ impl Reports {
         }
     }
 
+    /// For how long which limit has held.
+    pub(super) fn limits(&self, now: Instant) -> Limits {
+        self.limited.until(now)
+    }
+
     /// Notes what holds the sender back on `path`, when that changes.
     pub(super) fn set_limit(&mut self, now: Instant, path: PathId, limit: Limit) {
-        if self.limit != Some(limit) {
-            self.limit = Some(limit);
+        if self.limited.set(now, limit) {
             self.observe(now, &ObserverEvent::LimitedBy { path, limit });
         }
     }
