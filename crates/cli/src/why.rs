@@ -22,6 +22,7 @@ Examples:
   thalweg why --json traces/*_server.sqlog | jq .cause
   thalweg why yesterday.sqlog today.sqlog                   # what made the second slower
   thalweg why --what-if controller=bbr --what-if 'receive_window=16 MB' traces/5a…_server.sqlog
+  thalweg why --report why.html traces/5a…_server.sqlog
   thalweg why --redact shown.sqlog traces/5a…_server.sqlog  # a log to attach: no address, name, token, connection ID")]
 pub struct WhyArgs {
     /// Logs (qlog) of senders: of the server for downloads, of the client for uploads. Two logs of a transfer that was
@@ -35,6 +36,9 @@ pub struct WhyArgs {
     /// "receive_window=16 MB"; may be given more than once
     #[arg(long, value_name = "SETTINGS", value_parser = WhatIf::from_str)]
     what_if: Vec<WhatIf>,
+    /// Also write one page of HTML to FILE: the answer, and what the sender did over time with the causes as spans
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Also write the log to FILE with nothing in it but times, sizes, numbers and frames, so that it can be shown to
     /// others; the answer is the same
     #[arg(long, value_name = "FILE")]
@@ -66,6 +70,9 @@ impl WhyArgs {
     pub fn run(&self) -> Result<()> {
         if let Some(out) = &self.redact {
             self.redact(out)?;
+        }
+        if let Some(out) = &self.report {
+            self.check_alone("--report", out)?;
         }
         let mut bad = None;
         let mut told = Vec::new();
@@ -128,17 +135,38 @@ impl WhyArgs {
         for what_if in &self.what_if {
             report.what_if.push(answer.what_if(what_if).map_err(cannot)?);
         }
+        if let Some(out) = &self.report {
+            self.draw(file, out, &answer, &report)?;
+        }
         Ok((answer, report))
     }
 
-    fn redact(&self, out: &Path) -> Result<()> {
+    /// The only log, which `out` must not replace.
+    fn check_alone(&self, option: &str, out: &Path) -> Result<&Path> {
         let [log] = &self.logs[..] else {
-            return Err(Failure::usage("--redact FILE is for one log; name one"));
+            return Err(Failure::usage(format!("{option} FILE is for one log; name one")));
         };
         let target = out.canonicalize().ok();
         if target.is_some() && target == log.canonicalize().ok() {
-            return Err(Failure::usage(format!("--redact {} would replace the log; name another file", out.display())));
+            return Err(Failure::usage(format!("{option} {} would replace the log; name another file", out.display())));
         }
+        Ok(log)
+    }
+
+    fn draw(&self, file: &Path, out: &Path, answer: &Answer, report: &Report) -> Result<()> {
+        let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let mut sender = crate::qlog::read_sender(file, name)?;
+        let spans = answer.spans().into_iter();
+        sender.causes = spans.map(|(cause, spans)| (cause.name().to_owned(), spans)).collect();
+        let text = report.text();
+        let below = text.split_once('\n').map_or("", |(_, below)| below.trim_matches('\n'));
+        let page = thalweg_lab::report::explained(&report.sentence, below, &sender).map_err(Failure::failed)?;
+        thalweg_output::write(out, page.as_bytes())
+            .map_err(|error| Failure::failed(format!("cannot write {}: {error}", out.display())))
+    }
+
+    fn redact(&self, out: &Path) -> Result<()> {
+        let log = self.check_alone("--redact", out)?;
         // What is no log is told before anything is written.
         drop(open(log)?);
         let again = || open(log).map_err(std::io::Error::other);

@@ -99,3 +99,42 @@ fn a_log_to_show_to_others_has_the_same_answer() {
         assert_eq!(run(&wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn the_page_has_the_answer_and_the_causes_as_spans() {
+    let place = Place::new();
+    let [_, server] = logs(&place);
+    let page = place.arg("why.html");
+    let what_if = ["--what-if", "receive_window=unlimited", "--what-if", "controller=cubic"];
+    let done = run(&[&["why", &server, "--report", &page][..], &what_if].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("what if\n  receive_window=unlimited: about ") && said.contains(" % less; "), "{said}");
+    let page = fs::read_to_string(page).unwrap();
+    for part in ["<h1>Slow because of the receive window", ">the receive window<", "class=\"strip ", "saved without it"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    for (option, value) in [("--what-if", "controller=nobody"), ("--what-if", "x"), ("--report", &*server)] {
+        assert_eq!(run(&["why", &server, option, value]).status.code(), Some(2), "{option} {value}");
+    }
+}
+
+#[test]
+fn two_logs_are_compared() {
+    let place = Place::new();
+    let [_, slow] = logs(&place);
+    let other = Place::new();
+    let faster = SCENARIO.replace("transport = { receive_window = \"120 kB\" }", "");
+    fs::write(other.path("b.toml"), faster).unwrap();
+    let folder = other.arg("traces");
+    assert!(run(&["lab", "trace", &other.arg("b.toml"), "--out", &folder]).status.success());
+    let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
+    let fast = files.find(|file| file.ends_with("_server.sqlog")).unwrap();
+    let done = run(&["why", &fast, &slow]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.starts_with("B took ") && said.contains("% of the difference is the receive window"), "{said}");
+    let json = text(&run(&["why", "--json", &fast, &slow]).stdout);
+    assert_eq!(json.lines().count(), 3, "{json}");
+}

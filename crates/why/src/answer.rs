@@ -16,6 +16,8 @@ const NEAR: f64 = 0.10;
 const ENOUGH: f64 = 1.08;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
+/// From this share on a cause is named; below it, only if it is worth naming at the low end of its range.
+const CLEAR: f64 = 0.10;
 /// What the runs differ by beyond what was varied, as a share of the time.
 pub(crate) const MARGIN: f64 = 0.08;
 
@@ -73,6 +75,13 @@ pub struct Answer {
     worlds: Vec<(World, Option<Duration>)>,
 }
 
+impl Saving {
+    /// Whether there is something to gain by it, by all that the log may mean.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.share >= CLEAR || (self.share >= NOTHING && self.from >= 0.0)
+    }
+}
+
 impl Log {
     /// Takes the next bytes of the log.
     ///
@@ -108,9 +117,10 @@ impl Log {
         let (sent, received) = (facts.waits.bytes(), facts.received.bytes());
         if received > sent {
             let end = if facts.header.vantage_point.as_deref() == Some("client") { "server" } else { "client" };
+            let shown = crate::words::receiver(facts);
             return Err(WhyError::Untold(format!(
                 "it is the log of the receiver, which does not know what the sender waited for; log the sender too, which \
-                 is the {end}"
+                 is the {end}. What this end saw: {shown}"
             )));
         }
         let reading = fit(facts).map_err(|reason| WhyError::Untold(reason.to_owned()))?;
@@ -200,7 +210,7 @@ impl Answer {
 
     /// The cause that costs most; none if there is nothing to gain.
     pub fn primary(&self) -> Option<Cause> {
-        self.savings.first().filter(|saving| saving.share >= NOTHING).map(|saving| saving.cause)
+        self.savings.first().filter(|saving| saving.is_clear()).map(|saving| saving.cause)
     }
 
     /// Of the rate that the path showed, the share that the transfer had.

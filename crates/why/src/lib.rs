@@ -34,6 +34,7 @@ mod fit;
 mod gather;
 pub mod read;
 mod redact;
+mod spans;
 mod what_if;
 mod words;
 pub mod world;

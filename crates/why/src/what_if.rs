@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_line_says_what_changes() {
         let changed = Changed { what_if: "a".to_owned(), seconds: Some(5.0), range: Some((4.0, 6.0)) };
-        assert_eq!(changed.text(10.0), "a: about 5.00 s instead of 10.0 s (50 % less; 4.00 s to 6.00 s)");
+        assert_eq!(changed.text(10.0), "a: about 5 s instead of 10 s (50 % less; 4 s to 6 s)");
         assert!(changed.text(5.01).contains("(no change;"));
         assert!(changed.text(4.0).contains("(25 % more;"));
         assert!(Changed { seconds: None, ..changed }.text(1.0).contains("not have come to an end"));

@@ -11,8 +11,6 @@ const WATCHED: usize = 1 << 18;
 const HOLES: usize = 1 << 14;
 /// Losses and late packets that are kept.
 const KEPT: usize = 1 << 17;
-/// So many ranges of an acknowledgment are in our logs at most.
-const RANGES: usize = 3;
 /// Acknowledgments over which a rate is taken.
 const STEPS: usize = 256;
 
@@ -48,6 +46,8 @@ pub(crate) struct Lost {
 /// A packet that was overtaken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Late {
+    /// When it was sent, milliseconds.
+    pub(crate) sent: f64,
     /// By how much it came later than those beside it, milliseconds.
     pub(crate) by: f64,
     /// Whether it had been declared lost.
@@ -147,7 +147,7 @@ impl Flight {
                 self.deliver(now, &sent);
                 each(number, sent.time);
                 newest = Some(sent);
-            } else if number < lowest && ack.ranges.len() >= RANGES {
+            } else if number < lowest && ack.is_cut {
                 // Most of what lies below has arrived.
                 self.deliver(now, &sent);
                 self.holes.insert(number, Sent { is_counted: true, ..sent });
@@ -265,7 +265,11 @@ impl Flight {
     fn late(&mut self, now: f64, sent: &Sent, beside: Option<f64>) {
         let Some(beside) = beside else { return };
         if self.losses.late.len() < KEPT {
-            self.losses.late.push(Late { by: (now - sent.time - beside).max(0.0), was_lost: sent.is_lost });
+            self.losses.late.push(Late {
+                sent: sent.time,
+                by: (now - sent.time - beside).max(0.0),
+                was_lost: sent.is_lost,
+            });
         }
     }
 
@@ -304,12 +308,6 @@ impl Flight {
     /// How many are ahead of what was acknowledged.
     pub(super) fn ahead(&self) -> usize {
         self.ahead.len()
-    }
-
-    /// When a packet that is not forgotten was sent.
-    pub(super) fn sent_at(&self, number: u64) -> Option<f64> {
-        let ahead = || self.ahead.iter().find(|(ahead, _)| *ahead == number).map(|(_, sent)| sent.time);
-        self.holes.get(&number).map(|sent| sent.time).or_else(ahead)
     }
 
     /// Packets that were neither acknowledged nor declared lost, at the end of the log.

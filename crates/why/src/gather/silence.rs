@@ -1,6 +1,8 @@
 //! Silences: times in which an acknowledgment was due and nothing came.
 
-use super::flight::Flight;
+use std::collections::BTreeMap;
+
+use super::flight::{Flight, Lost};
 
 /// Silences whose packets are still looked for.
 const LATEST: usize = 4;
@@ -100,11 +102,16 @@ impl Silences {
         }
     }
 
-    pub(super) fn lost(&mut self, number: u64, flight: &Flight) {
-        if let Some(silence) = self.current(number) {
-            silence.lost += 1;
-            if let Some(sent) = flight.sent_at(number).filter(|sent| *sent > silence.from) {
-                silence.last_lost = Some(silence.last_lost.map_or(sent, |last| last.max(sent)));
+    /// There is nothing more. What was declared lost in a silence and came after all was not lost.
+    pub(super) fn finish(&mut self, lost: &BTreeMap<u64, Lost>) {
+        for silence in &mut self.list {
+            let of = lost.range(silence.numbers.0..=silence.numbers.1).map(|(_, lost)| lost.sent);
+            (silence.lost, silence.last_lost) = (0, None);
+            for sent in of {
+                silence.lost += 1;
+                if sent > silence.from {
+                    silence.last_lost = Some(silence.last_lost.map_or(sent, |last: f64| last.max(sent)));
+                }
             }
         }
     }
