@@ -170,7 +170,10 @@ impl WhyArgs {
         // What is no log is told before anything is written.
         drop(open(log)?);
         let again = || open(log).map_err(std::io::Error::other);
-        thalweg_why::redact(again, std::io::sink()).map_err(|error| cannot_read(log, error))?;
+        let events = thalweg_why::redact(again, std::io::sink()).map_err(|error| cannot_read(log, error))?;
+        if events == 0 {
+            return Err(cannot_read(log, "no qlog event is in it"));
+        }
         thalweg_output::write_with(out, |file| {
             thalweg_why::redact(again, BufWriter::with_capacity(1 << 16, file)).map(drop)
         })

@@ -18,6 +18,8 @@ const ENOUGH: f64 = 1.08;
 pub(crate) const NOTHING: f64 = 0.05;
 /// From this share on a cause is named; below it, only if it is worth naming at the low end of its range.
 const CLEAR: f64 = 0.10;
+/// Transfers of more packets are run without variations, so that the answer does not take minutes.
+const MANY: u64 = 1_000_000;
 /// What the runs differ by beyond what was varied, as a share of the time.
 pub(crate) const MARGIN: f64 = 0.08;
 
@@ -178,12 +180,13 @@ impl Answer {
         self.worlds.iter().filter(|(world, _)| self.worlds.len() == 1 || !self.is_extreme(world))
     }
 
-    /// What would cost most once the primary cause is gone, if that is worth naming.
+    /// What would cost most once the primary cause is gone, if that is worth naming and the transfer is not so large
+    /// that it would take long to find out.
     ///
     /// # Errors
     /// When the path cannot be run.
     pub fn next(&self) -> Result<Option<Cause>, WhyError> {
-        let Some(first) = self.primary() else { return Ok(None) };
+        let Some(first) = self.primary().filter(|_| self.reading.packets <= MANY) else { return Ok(None) };
         let without = self.world.without(first);
         let Some(rest) = without.run(None)? else { return Ok(None) };
         let next = without.savings(rest)?.first().copied();
@@ -192,6 +195,9 @@ impl Answer {
 
     /// The same with other chance, and with a rate that is read a little wrongly.
     pub(crate) fn variations(&self) -> Vec<World> {
+        if self.reading.packets > MANY {
+            return Vec::new();
+        }
         let rate = self.world.path.rate;
         let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
         if self.reading.unknown_rate.is_none() {
@@ -275,15 +281,21 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
     Ok(vec![best])
 }
 
-/// Other meanings of losses and silences.
+/// Other meanings of losses and silences, and of packets that left together: a host may have held them up.
 fn others(reading: &Reading, world: &World) -> Vec<World> {
     let mut others = Vec::new();
+    for rate in [reading.seen_rate.mul_ratio(2, 1), reading.seen_rate.mul_ratio(6, 5)] {
+        let is_narrow = reading.unknown_rate.is_some_and(|(low, _)| low > rate);
+        others.extend(is_narrow.then(|| reading.with_rate(world, rate)));
+    }
     if world.has(Cause::ChanceLoss) {
         others.push(world.without(Cause::ChanceLoss));
         // Not these packets, but as many.
-        let mut other = world.without(Cause::ChanceLoss);
-        other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
-        others.push(other);
+        for seed in [world.seed, world.seed + 1, world.seed + 2] {
+            let mut other = World { seed, ..world.without(Cause::ChanceLoss) };
+            other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
+            others.push(other);
+        }
     }
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));

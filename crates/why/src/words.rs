@@ -256,11 +256,21 @@ impl Answer {
             );
         }
         let path = &self.world.path;
-        if let Some((low, _)) = self.reading.unknown_rate.filter(|(low, _)| path.rate > *low) {
-            notes.push(format!(
-                "the transfer never filled the path, so its rate is not known: {low} or more; {} is assumed",
-                rounded(path.rate)
-            ));
+        if let Some((low, high)) = self.reading.unknown_rate.filter(|(low, _)| path.rate > *low) {
+            let is_narrow = high.bps() < low.bps().saturating_mul(4);
+            notes.push(if is_narrow {
+                format!(
+                    "the transfer never filled the path; packets that left together came apart as at {} to {}",
+                    rounded(low),
+                    rounded(high)
+                )
+            } else {
+                format!(
+                    "the transfer never filled the path, so its rate is not known: {} or more; {} is assumed",
+                    rounded(low),
+                    rounded(path.rate)
+                )
+            });
         }
         if !self.reading.is_whole {
             notes.push(

@@ -67,10 +67,13 @@ pub(crate) struct Flight {
     last_delivery: f64,
     steps: VecDeque<(f64, u64)>,
     no_rate_until: f64,
+    train: Train,
     pub(crate) last_round_trip: Option<f64>,
     /// The same without what the receiver says that it waited.
     pub(super) last_net: Option<f64>,
     srtt: Option<f64>,
+    /// The shortest round trip without what the receiver says that it waited, milliseconds.
+    least_net: Option<f64>,
     /// The shortest round trip so far, milliseconds.
     pub(crate) least: Option<f64>,
     pub(crate) packets: u64,
@@ -106,7 +109,22 @@ pub(crate) struct Rates {
     pub(crate) short: Bins,
     /// Over less, while a queue stood.
     pub(crate) queued: Bins,
+    /// Of packets that left together and were acknowledged apart.
+    pub(crate) trains: Bins,
 }
+
+/// Packets that left together: what stretches their acknowledgments is the bottleneck.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    /// The last acknowledgment of new packets: when it came, when its newest packet was sent, and the bytes by then.
+    last: Option<(f64, f64, u64)>,
+    /// What was acknowledged apart so far, and in how long.
+    bytes: u64,
+    time: f64,
+}
+
+/// A train has at least so many bytes behind its first acknowledgment.
+const TRAIN: u64 = 4 * 1200;
 
 impl Flight {
     pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, fresh: u64) {
@@ -140,6 +158,7 @@ impl Flight {
         let lowest = ack.ranges.last().map_or(0, |(from, _)| *from);
         let mut newest = None;
         let before = self.last_round_trip;
+        let holes = self.losses.holes;
         while let Some((number, sent)) = self.ahead.front().copied().filter(|(number, _)| *number <= largest) {
             self.ahead.pop_front();
             if ack.ranges.iter().any(|(from, to)| (*from..=*to).contains(&number)) {
@@ -158,8 +177,10 @@ impl Flight {
             }
         }
         let is_new = newest.is_some();
+        let is_whole = !ack.is_cut && self.losses.holes == holes;
         if let Some(sent) = newest {
             self.sample(now, &sent, ack.delay);
+            self.couple(now, sent.time, ack.delay, is_whole);
             for (_, hole) in self.holes.iter_mut().rev().take_while(|(_, hole)| hole.beside.is_none()) {
                 hole.beside = self.last_round_trip;
             }
@@ -211,7 +232,9 @@ impl Flight {
         self.round_trips.add(round_trip, f64::from(sent.size));
         self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
         self.last_round_trip = Some(round_trip);
-        self.last_net = Some(round_trip - delay.clamp(0.0, round_trip));
+        let net = round_trip - delay.clamp(0.0, round_trip);
+        self.last_net = Some(net);
+        self.least_net = Some(self.least_net.map_or(net, |least| least.min(net)));
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -253,12 +276,35 @@ impl Flight {
             let bytes = (self.delivered - delivered) as f64;
             self.rates.short.add(bytes / (now - time), bytes);
             let rate = bytes / (now - time);
-            let waited = self.srtt.unwrap_or(0.0).min(round_trip) - self.least.unwrap_or(0.0);
+            let net = self.last_net.unwrap_or(0.0);
+            let waited = self.srtt.unwrap_or(0.0).min(net) - self.least_net.unwrap_or(0.0);
             // What waits is several packets, and no more than is on its way.
             let backlog = rate * waited;
             if waited > 1.0 && backlog > 5.0 * 1500.0 && self.ahead.len() >= 8 {
                 self.rates.queued.add(rate, bytes);
             }
+        }
+    }
+
+    /// Goes on with a train, or begins the next.
+    fn couple(&mut self, now: f64, sent: f64, delay: f64, is_whole: bool) {
+        let last = self.train.last.replace((now, sent, self.delivered));
+        let Some((before, before_sent, delivered)) = last else { return };
+        let (apart, together) = (now - before, sent - before_sent);
+        let near = self.least.unwrap_or(0.0) / 2.0;
+        let is_stretched = apart > 0.0 && together <= 0.3 * apart && apart <= near && delay < 1.0;
+        if is_stretched && is_whole && now >= self.no_rate_until {
+            self.train.bytes += self.delivered - delivered;
+            self.train.time += apart;
+            return;
+        }
+        self.end_train();
+    }
+
+    fn end_train(&mut self) {
+        let (bytes, time) = (core::mem::take(&mut self.train.bytes), core::mem::take(&mut self.train.time));
+        if bytes >= TRAIN && time > 0.0 {
+            self.rates.trains.add(bytes as f64 / time, bytes as f64);
         }
     }
 
@@ -289,6 +335,7 @@ impl Flight {
     }
 
     pub(super) fn finish(&mut self) {
+        self.end_train();
         self.steps.clear();
     }
 
