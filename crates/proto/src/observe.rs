@@ -93,7 +93,7 @@ impl PacketKind {
 }
 
 /// How many ranges of an ACK frame a [`FrameInfo`] keeps.
-pub const ACK_RANGES_KEPT: usize = 16;
+pub const ACK_RANGES_KEPT: usize = 8;
 
 /// The first ranges of an ACK frame, as a [`FrameInfo`] keeps them.
 pub(crate) fn kept_ranges(ranges: impl IntoIterator<Item = (u64, u64)>) -> [(u64, u64); ACK_RANGES_KEPT] {

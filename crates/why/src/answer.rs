@@ -119,7 +119,7 @@ impl Log {
         let (sent, received) = (facts.waits.bytes(), facts.received.bytes());
         if received > sent {
             let end = if facts.header.vantage_point.as_deref() == Some("client") { "server" } else { "client" };
-            let shown = crate::words::receiver(facts);
+            let shown = crate::receiver::seen(facts);
             return Err(WhyError::Untold(format!(
                 "it is the log of the receiver, which does not know what the sender waited for; log the sender too, which \
                  is the {end}. What this end saw: {shown}"
@@ -177,7 +177,8 @@ impl Answer {
 
     /// What the log is likely to mean, and how long each takes.
     pub(crate) fn likely(&self) -> impl Iterator<Item = &(World, Option<Duration>)> {
-        self.worlds.iter().filter(|(world, _)| self.worlds.len() == 1 || !self.is_extreme(world))
+        let are_all = self.worlds.iter().all(|(world, _)| self.is_extreme(world));
+        self.worlds.iter().filter(move |(world, _)| are_all || !self.is_extreme(world))
     }
 
     /// What would cost most once the primary cause is gone, if that is worth naming and the transfer is not so large

@@ -304,15 +304,22 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
     let shortest = facts.flight.least.unwrap_or(0.0);
     for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
-        let is_lossy = facts.flight.losses.lost.values().any(|lost| is_in(early, lost));
-        if is_lossy {
+        let mut lost: Vec<f64> =
+            facts.flight.losses.lost.values().filter(|lost| is_in(early, lost)).map(|lost| lost.sent).collect();
+        lost.sort_by(f64::total_cmp);
+        if let Some(first_lost) = lost.first().copied() {
+            // It began between the last that came through and the first that was lost.
+            let through = early.asked.iter().copied().take_while(|sent| *sent < first_lost).last();
+            let begin = through.map_or(first - 1.0, |through| (through + first_lost) / 2.0);
             // What was answered at last, and what was sent before it.
             let answered = early.asked.iter().rposition(|sent| *sent <= next - shortest * 0.9).unwrap_or(0);
             let before = early.asked[..answered].last().copied().unwrap_or(first);
             let end = (early.asked.get(answered).copied().unwrap_or(next - half) + before) / 2.0;
-            path.outages.push(span(first - 1.0, end.max(first)));
+            path.outages.push(span(begin, end.max(begin)));
         } else {
-            path.suspensions.push(span(early.last.max(first + shortest) - half.min(1.0), next));
+            // It began between the last arrival and the answer that was due.
+            let due = early.last.max(first + shortest);
+            path.suspensions.push(span((early.last + due) / 2.0 - half.min(1.0), next));
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
@@ -321,7 +328,8 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
             path.outages.push(span(silence.from - half, (last + first) / 2.0));
         } else if is_suspension(silence) {
-            path.suspensions.push(span(silence.from, silence.to));
+            let due = (silence.to - silence.excess).max(silence.from);
+            path.suspensions.push(span((silence.from + due) / 2.0, silence.to));
         }
     }
 }

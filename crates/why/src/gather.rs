@@ -208,7 +208,7 @@ impl Facts {
             self.silences.sent(now);
         }
         let Some(number) = number_of_data(data) else { return };
-        let fresh = self.waits.sent(now, &frames, self.flight.last_net);
+        let fresh = self.waits.sent(now, &frames, self.flight.net.last);
         if frames.is_ack_eliciting {
             self.flight.sent(now, number, size, fresh);
         }

@@ -33,6 +33,7 @@ mod compare;
 mod fit;
 mod gather;
 pub mod read;
+mod receiver;
 mod redact;
 mod spans;
 mod what_if;

@@ -282,32 +282,6 @@ impl Answer {
     }
 }
 
-/// What a receiver saw of a transfer.
-pub(crate) fn receiver(facts: &Facts) -> String {
-    let (arrivals, bytes) = (&facts.arrivals, facts.received.bytes());
-    let (first, last) = facts.received.span.unwrap_or_default();
-    let start = facts.course.first.unwrap_or(0.0);
-    let mut shown = vec![format!("{} in {}", human_bytes(bytes), span(last - first))];
-    let mean = bytes as f64 / (last - first).max(1.0);
-    let best = arrivals.best_rate();
-    if best > 1.2 * mean {
-        shown.push(format!("at {} of the rate of its best tenth of a second", percent(mean / best)));
-    }
-    if let Some((from, to)) = arrivals.longest.filter(|(from, to)| to - from > 0.02 * (last - first)) {
-        shown.push(format!("nothing for {} from {:.3} s on", span(to - from), (from - start) / 1000.0));
-    }
-    let again = arrivals.bytes.saturating_sub(bytes);
-    if again > 0 {
-        shown.push(format!("{:.2} % of the data sent more than once", 100.0 * again as f64 / bytes.max(1) as f64));
-    }
-    shown.push(match arrivals.blocked {
-        0 => "the sender never said that it waited for credit".to_owned(),
-        1 => "the sender said once that it waited for credit, so the receive window held it".to_owned(),
-        times => format!("the sender said {times} times that it waited for credit, so the receive window held it"),
-    });
-    shown.join(", ")
-}
-
 /// What is wrong with a log.
 fn condition(facts: &Facts) -> Vec<String> {
     let condition = &facts.condition;

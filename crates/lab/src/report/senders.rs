@@ -183,11 +183,12 @@ impl<'s> Drawn<'s> {
 
     /// A strip for each cause, with nothing between its spans.
     fn causes(&self) -> Vec<(usize, Vec<(f64, String)>)> {
-        let strip = |(at, (name, spans)): (usize, &(String, Vec<(f64, f64)>))| {
+        let mut strips = Vec::new();
+        for (at, (name, spans)) in self.sender.causes.iter().enumerate() {
             let marks = spans.iter().flat_map(|(from, until)| [(*from, name.clone()), (*until, String::new())]);
-            (at % LOOKS, marks.collect())
-        };
-        self.sender.causes.iter().enumerate().map(strip).collect()
+            strips.push((at % LOOKS, marks.collect()));
+        }
+        strips
     }
 
     fn row(&self) -> Row {

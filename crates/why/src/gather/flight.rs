@@ -70,10 +70,8 @@ pub(crate) struct Flight {
     train: Train,
     pub(crate) last_round_trip: Option<f64>,
     /// The same without what the receiver says that it waited.
-    pub(super) last_net: Option<f64>,
+    pub(super) net: Net,
     srtt: Option<f64>,
-    /// The shortest round trip without what the receiver says that it waited, milliseconds.
-    least_net: Option<f64>,
     /// The shortest round trip so far, milliseconds.
     pub(crate) least: Option<f64>,
     pub(crate) packets: u64,
@@ -84,6 +82,13 @@ pub(crate) struct Flight {
     pub(crate) losses: Losses,
     pub(crate) round_trips: Bins,
     pub(crate) rates: Rates,
+}
+
+/// Round trips without what the receiver says that it waited, milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Net {
+    pub(super) last: Option<f64>,
+    least: Option<f64>,
 }
 
 /// What was lost and what came late.
@@ -233,8 +238,8 @@ impl Flight {
         self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
         self.last_round_trip = Some(round_trip);
         let net = round_trip - delay.clamp(0.0, round_trip);
-        self.last_net = Some(net);
-        self.least_net = Some(self.least_net.map_or(net, |least| least.min(net)));
+        self.net.last = Some(net);
+        self.net.least = Some(self.net.least.map_or(net, |least| least.min(net)));
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -276,8 +281,8 @@ impl Flight {
             let bytes = (self.delivered - delivered) as f64;
             self.rates.short.add(bytes / (now - time), bytes);
             let rate = bytes / (now - time);
-            let net = self.last_net.unwrap_or(0.0);
-            let waited = self.srtt.unwrap_or(0.0).min(net) - self.least_net.unwrap_or(0.0);
+            let net = self.net.last.unwrap_or(0.0);
+            let waited = self.srtt.unwrap_or(0.0).min(net) - self.net.least.unwrap_or(0.0);
             // What waits is several packets, and no more than is on its way.
             let backlog = rate * waited;
             if waited > 1.0 && backlog > 5.0 * 1500.0 && self.ahead.len() >= 8 {
