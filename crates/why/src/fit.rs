@@ -278,10 +278,11 @@ fn is_outage(silence: &Silence) -> bool {
     silence.lost >= 2 && (silence.last_lost.is_some() || is_tail_lost)
 }
 
-/// In a suspension, what is sent comes later. A queue may have lost some of it before.
+/// In a suspension, what is sent comes later. A queue may have lost some of it before. Where the newest are lost, the
+/// sender waited.
 fn is_suspension(silence: &Silence) -> bool {
     let is_little = silence.first_acked.is_some() || silence.lost <= 1 + silence.acked / 10;
-    !is_outage(silence) && is_little && silence.held >= 1
+    !is_outage(silence) && !silence.is_tail_lost && is_little && silence.held >= 1
 }
 
 /// How long a silence has to be, beyond what packets that came late explain, milliseconds.
