@@ -50,7 +50,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let (rate, bounds, seen) = rate(facts, (first, end));
     let shortest = millis(round_trip);
     let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
-    let low = bounds.map_or(rate, |(low, _)| low);
+    let low = bounds.map_or(rate, |(low, _)| low.min(seen));
     let levels = Levels::of(facts, round_trip, rate, 1500.0 / low.max(1e-9));
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
