@@ -15,6 +15,7 @@ use thalweg_units::{Rate, human_bytes};
 
 use crate::failure::{Failure, Result};
 use crate::figures::Figures;
+use crate::live::Live;
 use crate::options::{TransportArgs, duration, rate};
 use crate::text::{bits_per_second, milliseconds};
 
@@ -71,6 +72,9 @@ pub struct FetchArgs {
     /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
+    /// At the end, say what made it slow, and what would have made it faster: see `thalweg why`
+    #[arg(long)]
+    pub why: bool,
     /// Print a JSON object per file on stdout
     #[arg(long)]
     pub json: bool,
@@ -79,9 +83,19 @@ pub struct FetchArgs {
     pub quiet: bool,
     #[command(flatten)]
     transport: TransportArgs,
+    /// The logs for `why`.
+    #[arg(skip)]
+    live: Live,
 }
 
 impl FetchArgs {
+    /// Says why it was slow, if that was asked.
+    pub fn tell_why(&self) {
+        if self.why {
+            self.live.tell(self.json);
+        }
+    }
+
     /// What earlier runs have saved of paths, if it is kept.
     ///
     /// # Errors
@@ -136,7 +150,11 @@ impl FetchArgs {
         options.connect_timeout = self.connect_timeout.unwrap_or(options.connect_timeout.max(rtt * 5));
         options.idle_timeout = self.transport.idle_timeout;
         options.quic_patience = self.quic_patience.unwrap_or(options.quic_patience.max(rtt * 2));
-        options.transport = Some(Arc::new(self.transport.config(FetchOptions::bulk_transport())?));
+        let mut transport = self.transport.config(FetchOptions::bulk_transport())?;
+        if self.why {
+            self.live.watch(&mut transport);
+        }
+        options.transport = Some(Arc::new(transport));
         options.key_log = true;
         options.tickets = !self.no_tickets;
         options.multipath = self.multipath()?;

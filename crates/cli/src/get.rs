@@ -86,6 +86,7 @@ impl GetArgs {
             }
         }
         fetcher.close().await;
+        self.fetch.tell_why();
         let written = fetch::save(saved.as_deref());
         interrupt.mark(finish(failed, self.urls.len()).and(written))
     }

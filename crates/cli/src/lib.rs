@@ -17,6 +17,7 @@ pub mod figures;
 pub mod get;
 mod interrupt;
 pub mod lab;
+pub mod live;
 pub mod options;
 mod output;
 mod paint;

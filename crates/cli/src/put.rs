@@ -51,6 +51,7 @@ impl PutArgs {
             output::json(&fetch::json_report(&self.url, &result));
         }
         fetcher.close().await;
+        self.fetch.tell_why();
         let written = fetch::save(saved.as_deref());
         let told = result.map_err(fetch::failure).map(|report| {
             if !self.fetch.quiet {

@@ -136,7 +136,12 @@ pub fn summarize(file: &Path, width: usize) -> Result<Summary> {
     builder.finish(width).context(format_args!("{} is not a trace", file.display()))
 }
 
-fn read_sender(file: &Path, name: String) -> Result<Sender> {
+/// Reads what the sender of a trace did over time, for a picture.
+///
+/// # Errors
+///
+/// When the file cannot be read or has nothing to draw.
+pub(crate) fn read_sender(file: &Path, name: String) -> Result<Sender> {
     let mut builder = sender::Builder::default();
     read_file(file, &mut |item| builder.add(item))?;
     builder.finish(name).context(format_args!("{} cannot be drawn", file.display()))

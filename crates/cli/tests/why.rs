@@ -5,7 +5,7 @@ use crate::common;
 
 use std::fs;
 
-use common::{Place, run, text};
+use common::{Place, Server, run, text};
 
 /// 20 Mbps and 60 ms, 0.3 % of the packets lost, and a receive window of 120 kB.
 const SCENARIO: &str = r#"
@@ -61,10 +61,11 @@ fn the_cause_is_what_costs_most_and_not_where_the_sender_waits() {
 #[test]
 fn what_is_no_log_is_said_and_nothing_is_printed() {
     let place = Place::new();
-    let cases: [(&str, &[u8], &str); 4] = [
+    let cases: [(&str, &[u8], &str); 5] = [
         ("empty.sqlog", b"", "no qlog event is in it"),
         ("picture.png", b"\x89PNG\r\n\x1a\n", "a picture"),
-        ("packed.sqlog.gz", b"\x1f\x8b\x08\x00", "gunzip"),
+        ("packed.sqlog.gz", b"\x1f\x8b\x08\x00", "gzip, but damaged"),
+        ("packed.sqlog.zst", b"\x28\xb5\x2f\xfd\x00", "unzstd"),
         ("zeros.sqlog", &[0; 4096], "not JSON"),
     ];
     for (name, content, expected) in cases {
@@ -74,9 +75,88 @@ fn what_is_no_log_is_said_and_nothing_is_printed() {
         assert!(done.stdout.is_empty(), "{name}");
         let said = text(&done.stderr);
         assert!(said.contains(expected) && said.contains(name), "{said}");
+        let done = run(&["why", &place.arg(name), "--redact", &place.arg("out.sqlog")]);
+        assert_eq!(done.status.code(), Some(2), "{name}");
+        assert!(!place.path("out.sqlog").exists(), "{name}");
     }
     for wrong in [place.arg("nowhere.sqlog"), place.arg("")] {
         let done = run(&["why", &wrong]);
         assert_eq!(done.status.code(), Some(2), "{wrong}");
     }
+}
+
+#[test]
+fn a_log_to_show_to_others_has_the_same_answer() {
+    let place = Place::new();
+    let [_, server] = logs(&place);
+    let shown = place.arg("shown.sqlog");
+    let first = run(&["why", &server, "--redact", &shown]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let again = run(&["why", &shown]);
+    assert_eq!(text(&again.stdout), text(&first.stdout));
+    // Not over the log itself, and not of two.
+    for wrong in [vec!["why", &server, "--redact", &server], vec!["why", &server, &shown, "--redact", &shown]] {
+        assert_eq!(run(&wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn the_page_has_the_answer_and_the_causes_as_spans() {
+    let place = Place::new();
+    let [_, server] = logs(&place);
+    let page = place.arg("why.html");
+    let what_if = ["--what-if", "receive_window=unlimited", "--what-if", "controller=cubic"];
+    let done = run(&[&["why", &server, "--report", &page][..], &what_if].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("what if\n  receive_window=unlimited: about ") && said.contains(" % less; "), "{said}");
+    let page = fs::read_to_string(page).unwrap();
+    for part in ["<h1>Slow because of the receive window", ">the receive window<", "class=\"strip ", "saved without it"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    for (option, value) in [("--what-if", "controller=nobody"), ("--what-if", "x"), ("--report", &*server)] {
+        assert_eq!(run(&["why", &server, option, value]).status.code(), Some(2), "{option} {value}");
+    }
+}
+
+#[test]
+fn two_logs_are_compared() {
+    let place = Place::new();
+    let [_, slow] = logs(&place);
+    let other = Place::new();
+    let faster = SCENARIO.replace("transport = { receive_window = \"120 kB\" }", "");
+    fs::write(other.path("b.toml"), faster).unwrap();
+    let folder = other.arg("traces");
+    assert!(run(&["lab", "trace", &other.arg("b.toml"), "--out", &folder]).status.success());
+    let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
+    let fast = files.find(|file| file.ends_with("_server.sqlog")).unwrap();
+    let done = run(&["why", &fast, &slow]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.starts_with("B took ") && said.contains("% of the difference is the receive window"), "{said}");
+    let json = text(&run(&["why", "--json", &fast, &slow]).stdout);
+    assert_eq!(json.lines().count(), 3, "{json}");
+}
+
+#[test]
+fn uploads_and_downloads_say_why_without_a_log() {
+    let place = Place::new();
+    place.add("big", 4_000_000);
+    let server = Server::start(&place.path("site"), &["--allow-upload"]);
+    let common = ["--pin", &server.pin, "--quic-only", "--quiet", "--why"];
+    let (file, url, got) = (place.arg("site/big"), server.url("big"), place.arg("got"));
+    let again = server.url("again");
+    let up = [&["put", &file, &again, "--limit-rate", "20 Mbps"][..], &common].concat();
+    let done = run(&up);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    // Loopback is another path each time: there is an answer, or a word why there is none.
+    let said = text(&done.stderr);
+    assert!(said.contains("path as read\n") || said.contains("cannot tell why"), "{said}");
+    // A download is sent by the other end.
+    let down = [&["get", &url, "-o", &got][..], &common].concat();
+    let done = run(&down);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let said = text(&done.stderr);
+    assert!(said.contains("which is the server. What this end saw: 4 MB in "), "{said}");
 }

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use rustls_pki_types::CertificateDer;
-pub use thalweg_proto::connection::ConnectionStats;
+pub use thalweg_proto::connection::{ConnectionStats, Limits};
 use thalweg_proto::{
     Side,
     datagrams::SendDatagramError as Refusal,
@@ -392,6 +392,13 @@ impl Connection {
     /// Figures so far: packets, bytes, losses, RTT, window.
     pub fn stats(&self) -> ConnectionStats {
         self.connection.lock().machine.stats()
+    }
+
+    /// How long each limit has kept this end from sending more: the application, the congestion window, the pacer, the
+    /// peer's credit, or the limit before its address is validated. [`Limits::since`] compares with an earlier call.
+    pub fn limits(&self) -> Limits {
+        let state = self.connection.lock();
+        state.machine.limits(self.connection.now())
     }
 
     /// The smoothed round-trip time.

@@ -111,6 +111,7 @@ pub use thalweg_proto::{
     AckPolicy, Side,
     cid::ConnectionId,
     crypto::rustls::{CertificateSlot, Ciphers, TlsOptions},
+    observe::Limit,
     streams::{Budget, Dir, StreamId, StreamsConfig},
     version::Version,
 };
@@ -126,7 +127,7 @@ pub use crate::{
         ClientConfig, MemorySavedPathStore, MemoryTokenStore, RetryPolicy, SavedPathStore, ServerConfig, TokenStore,
         TransportConfig,
     },
-    connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
+    connection::{Connecting, Connection, ConnectionStats, Limits, ZeroRttAccepted},
     endpoint::{Endpoint, EndpointBuilder, EndpointStats},
     error::{
         AcceptError, ClosedStream, ConfigError, ConnectError, ConnectionError, ExportError, ReadError, ReadExactError,

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use common::{Identity, Pair, echo, pattern, within};
 use thalweg::{
-    ConnectError, ConnectionError, Endpoint, EndpointBuilder, PathEvent, RetryPolicy, SendDatagramError,
+    ConnectError, ConnectionError, Endpoint, EndpointBuilder, Limit, PathEvent, RetryPolicy, SendDatagramError,
     TransportConfig, Warning,
 };
 
@@ -28,6 +28,26 @@ async fn closing_tells_the_peer_code_and_reason() {
         assert_eq!(client.closed().await, ConnectionError::LocallyClosed);
         assert_eq!(client.close_reason(), Some(ConnectionError::LocallyClosed));
         assert!(client.open_bi().await.is_err());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_limits_say_what_kept_a_sender_from_sending() {
+    within(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(&pattern(3_000_000)).await.unwrap();
+        send.finish().unwrap();
+        server.accept_uni().await.unwrap().read_to_end(4 << 20).await.unwrap();
+        let busy = client.limits();
+        assert!(busy.most().is_some());
+        // From here on there is nothing to send.
+        tokio::time::timeout(Duration::from_millis(300), server.accept_uni()).await.unwrap_err();
+        let idle = client.limits().since(&busy);
+        assert_eq!(idle.most(), Some(Limit::Application), "{idle:?}");
+        assert!(idle.time(Limit::Application) >= Duration::from_millis(200), "{idle:?}");
     })
     .await;
 }

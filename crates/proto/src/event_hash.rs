@@ -150,6 +150,8 @@ impl Observer for EventHash {
 struct Fnv(u128);
 
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+/// Of the ranges of an ACK frame, the first few are hashed: their number is, too.
+const HASHED_RANGES: usize = 3;
 const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 impl Fnv {
@@ -195,7 +197,10 @@ fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
                 hash.words([ty::ACK_RECEIVE_TIMESTAMPS, u64::from(timestamps)]);
             }
             hash.words([0x02, delay_us, u64::from(range_count)]);
-            ranges.iter().take(range_count as usize).for_each(|range| hash.words([range.0, range.1]));
+            ranges
+                .iter()
+                .take(HASHED_RANGES.min(range_count as usize))
+                .for_each(|range| hash.words([range.0, range.1]));
             match ecn {
                 Some(counts) => hash.words(counts),
                 None => hash.word(u64::MAX),
@@ -312,7 +317,7 @@ mod tests {
     use thalweg_recovery::{Ecn, LossTrigger, PathId, SpaceId};
 
     use super::*;
-    use crate::observe::{ConnectionState, PacketKind, Tee};
+    use crate::observe::{ConnectionState, PacketKind, Tee, kept_ranges};
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
@@ -370,7 +375,7 @@ mod tests {
             FrameInfo::Ack {
                 delay_us: 25,
                 range_count: 1,
-                ranges: [(0, 3), (0, 0), (0, 0)],
+                ranges: kept_ranges([(0, 3)]),
                 ecn: None,
                 timestamps: 0,
                 path: None,

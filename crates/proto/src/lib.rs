@@ -36,7 +36,7 @@ pub use config::{
     TransportConfig,
 };
 pub use connection::{
-    Candidate, ClosePathError, Connection, ConnectionStats, Event, OpenPathError, Order, PathEvent, PathReport,
+    Candidate, ClosePathError, Connection, ConnectionStats, Event, Limits, OpenPathError, Order, PathEvent, PathReport,
     PathScheduler, PinError, SchedulerFactory, SchedulerPolicy,
 };
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};

@@ -93,7 +93,16 @@ impl PacketKind {
 }
 
 /// How many ranges of an ACK frame a [`FrameInfo`] keeps.
-pub const ACK_RANGES_KEPT: usize = 3;
+pub const ACK_RANGES_KEPT: usize = 8;
+
+/// The first ranges of an ACK frame, as a [`FrameInfo`] keeps them.
+pub(crate) fn kept_ranges(ranges: impl IntoIterator<Item = (u64, u64)>) -> [(u64, u64); ACK_RANGES_KEPT] {
+    let mut kept = [(0, 0); ACK_RANGES_KEPT];
+    for (slot, range) in kept.iter_mut().zip(ranges) {
+        *slot = range;
+    }
+    kept
+}
 
 /// A frame in brief: its type and the fields that explain what it did, never its payload, keys, tokens or ids.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

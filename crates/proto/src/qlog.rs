@@ -283,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::config::TransportConfig;
-    use crate::observe::{CloseTrigger, DropReason, FrameInfo, KeyTrigger, PacketInfo, ParameterValues};
+    use crate::observe::{CloseTrigger, DropReason, FrameInfo, KeyTrigger, PacketInfo, ParameterValues, kept_ranges};
 
     static TRANSPORT: OnceLock<TransportConfig> = OnceLock::new();
     const ODCID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
@@ -401,7 +401,7 @@ mod tests {
             FrameInfo::Ack {
                 delay_us: 1025,
                 range_count: 2,
-                ranges: [(8, 9), (5, 5), (0, 0)],
+                ranges: kept_ranges([(8, 9), (5, 5)]),
                 ecn: Some([10, 0, 1]),
                 timestamps: 7,
                 path: None,

@@ -2,8 +2,13 @@
 //!
 //! usage: cargo run --release -p thalweg-why --example truth -- label FROM TO > LABELS
 //!        cargo run --release -p thalweg-why --example truth -- judge LABELS tuning|held-out [MOST]
+//!        cargo run --release -p thalweg-why --example truth -- log NUMBER > FILE.sqlog
+//!        cargo run --release -p thalweg-why --example truth -- what-if tuning|held-out COUNT
+//!        cargo run --release -p thalweg-why --example truth -- compare tuning|held-out COUNT
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
+#[path = "../tests/all/asked.rs"]
+mod asked;
 #[path = "../tests/all/draw.rs"]
 mod draw;
 #[path = "../tests/all/logged.rs"]
@@ -83,6 +88,20 @@ fn main() {
             let most = most.first().map_or(usize::MAX, |most| most.parse().unwrap());
             let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();
             judge(&truths, args.contains(&"-v".to_owned()));
+        }
+        ["log", number] => {
+            let log = logged::log(&draw(number.parse().unwrap()));
+            std::io::Write::write_all(&mut std::io::stdout(), &log).unwrap();
+        }
+        [what @ ("what-if" | "compare"), half, count, ..] => {
+            let wanted = |number: &u64| draw::is_for_tuning(*number) == (half == "tuning");
+            let numbers: Vec<u64> = (1..).filter(wanted).take(count.parse().unwrap()).collect();
+            let is_verbose = args.contains(&"-v".to_owned());
+            if what == "what-if" {
+                asked::print_what_if(&each(&numbers, asked::what_if), is_verbose);
+            } else {
+                asked::print_compared(&each(&numbers, asked::compared), is_verbose);
+            }
         }
         _ => eprintln!("usage: truth label FROM TO, or truth judge LABELS tuning|held-out [MOST]"),
     }

@@ -16,8 +16,12 @@ const NEAR: f64 = 0.10;
 const ENOUGH: f64 = 1.08;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
+/// From this share on a cause is named; below it, only if it is worth naming at the low end of its range.
+const CLEAR: f64 = 0.10;
+/// Transfers of more packets are run without variations, so that the answer does not take minutes.
+const MANY: u64 = 1_000_000;
 /// What the runs differ by beyond what was varied, as a share of the time.
-const MARGIN: f64 = 0.08;
+pub(crate) const MARGIN: f64 = 0.08;
 
 /// A log that is being read.
 #[derive(Debug, Default)]
@@ -69,6 +73,15 @@ pub struct Answer {
     pub world: World,
     pub(crate) reading: Reading,
     pub(crate) facts: Facts,
+    /// What the log may mean, the likeliest first, and how long each takes.
+    worlds: Vec<(World, Option<Duration>)>,
+}
+
+impl Saving {
+    /// Whether there is something to gain by it, by all that the log may mean.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.share >= CLEAR || (self.share >= NOTHING && self.from >= 0.0)
+    }
 }
 
 impl Log {
@@ -106,32 +119,27 @@ impl Log {
         let (sent, received) = (facts.waits.bytes(), facts.received.bytes());
         if received > sent {
             let end = if facts.header.vantage_point.as_deref() == Some("client") { "server" } else { "client" };
+            let shown = crate::receiver::seen(facts);
             return Err(WhyError::Untold(format!(
                 "it is the log of the receiver, which does not know what the sender waited for; log the sender too, which \
-                 is the {end}"
+                 is the {end}. What this end saw: {shown}"
             )));
         }
         let reading = fit(facts).map_err(|reason| WhyError::Untold(reason.to_owned()))?;
         let worlds = readings(&reading)?;
         let (world, again) = worlds.first().cloned().unwrap_or((reading.world.clone(), None));
-        let mut answer =
-            Answer { completion: reading.completion, again, savings: Vec::new(), world, reading, facts: self.facts };
-        answer.judge(&worlds)?;
+        let completion = reading.completion;
+        let mut answer = Answer { completion, again, savings: Vec::new(), world, reading, facts: self.facts, worlds };
+        answer.judge()?;
         Ok(answer)
     }
 }
 
 impl Answer {
     /// What each cause costs: the mean over what the log may mean.
-    fn judge(&mut self, worlds: &[(World, Option<Duration>)]) -> Result<(), WhyError> {
-        let unknown = self.reading.unknown_rate;
-        // The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
-        let is_extreme = |world: &World| {
-            let rate = world.path.rate;
-            unknown.is_some_and(|(low, high)| rate == high || (world.has(Cause::RateLimit) && rate == low))
-        };
+    fn judge(&mut self) -> Result<(), WhyError> {
         let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
-        for (world, again) in worlds.iter().filter(|(world, _)| worlds.len() == 1 || !is_extreme(world)) {
+        for (world, again) in self.likely() {
             if let Some(again) = again {
                 all.push(world.savings(*again)?);
             }
@@ -148,7 +156,7 @@ impl Answer {
         self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
         let mut others = self.variations();
-        others.extend(worlds.iter().filter(|(world, _)| is_extreme(world)).map(|(world, _)| world.clone()));
+        others.extend(self.worlds.iter().filter(|(world, _)| self.is_extreme(world)).map(|(world, _)| world.clone()));
         let (mut from, mut to) = (first.from + MARGIN, first.to - MARGIN);
         for world in others {
             if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {
@@ -160,12 +168,26 @@ impl Answer {
         Ok(())
     }
 
-    /// What would cost most once the primary cause is gone, if that is worth naming.
+    /// The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
+    fn is_extreme(&self, world: &World) -> bool {
+        let rate = world.path.rate;
+        let is_at = |(low, high)| rate == high || (world.has(Cause::RateLimit) && rate == low);
+        self.reading.unknown_rate.is_some_and(is_at)
+    }
+
+    /// What the log is likely to mean, and how long each takes.
+    pub(crate) fn likely(&self) -> impl Iterator<Item = &(World, Option<Duration>)> {
+        let are_all = self.worlds.iter().all(|(world, _)| self.is_extreme(world));
+        self.worlds.iter().filter(move |(world, _)| are_all || !self.is_extreme(world))
+    }
+
+    /// What would cost most once the primary cause is gone, if that is worth naming and the transfer is not so large
+    /// that it would take long to find out.
     ///
     /// # Errors
     /// When the path cannot be run.
     pub fn next(&self) -> Result<Option<Cause>, WhyError> {
-        let Some(first) = self.primary() else { return Ok(None) };
+        let Some(first) = self.primary().filter(|_| self.reading.packets <= MANY) else { return Ok(None) };
         let without = self.world.without(first);
         let Some(rest) = without.run(None)? else { return Ok(None) };
         let next = without.savings(rest)?.first().copied();
@@ -173,7 +195,10 @@ impl Answer {
     }
 
     /// The same with other chance, and with a rate that is read a little wrongly.
-    fn variations(&self) -> Vec<World> {
+    pub(crate) fn variations(&self) -> Vec<World> {
+        if self.reading.packets > MANY {
+            return Vec::new();
+        }
         let rate = self.world.path.rate;
         let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
         if self.reading.unknown_rate.is_none() {
@@ -192,7 +217,7 @@ impl Answer {
 
     /// The cause that costs most; none if there is nothing to gain.
     pub fn primary(&self) -> Option<Cause> {
-        self.savings.first().filter(|saving| saving.share >= NOTHING).map(|saving| saving.cause)
+        self.savings.first().filter(|saving| saving.is_clear()).map(|saving| saving.cause)
     }
 
     /// Of the rate that the path showed, the share that the transfer had.
@@ -257,15 +282,21 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
     Ok(vec![best])
 }
 
-/// Other meanings of losses and silences.
+/// Other meanings of losses and silences, and of packets that left together: a host may have held them up.
 fn others(reading: &Reading, world: &World) -> Vec<World> {
     let mut others = Vec::new();
+    for rate in [reading.seen_rate.mul_ratio(2, 1), reading.seen_rate.mul_ratio(6, 5)] {
+        let is_narrow = reading.unknown_rate.is_some_and(|(low, _)| low > rate);
+        others.extend(is_narrow.then(|| reading.with_rate(world, rate)));
+    }
     if world.has(Cause::ChanceLoss) {
         others.push(world.without(Cause::ChanceLoss));
         // Not these packets, but as many.
-        let mut other = world.without(Cause::ChanceLoss);
-        other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
-        others.push(other);
+        for seed in [world.seed, world.seed + 1, world.seed + 2] {
+            let mut other = World { seed, ..world.without(Cause::ChanceLoss) };
+            other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
+            others.push(other);
+        }
     }
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));

@@ -26,6 +26,8 @@ pub(crate) struct Reading {
     pub(crate) losses: (u64, u64),
     /// The rates between which the bottleneck's is, if it never showed; on the wire.
     pub(crate) unknown_rate: Option<(Rate, Rate)>,
+    /// The fastest that anything came through, on the wire.
+    pub(crate) seen_rate: Rate,
     /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
     /// were lost.
     pub(crate) stops: Vec<(f64, f64, bool)>,
@@ -45,10 +47,10 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let end = end(facts, round_trip);
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
-    let (rate, bounds) = rate(facts, (first, end));
+    let (rate, bounds, seen) = rate(facts, (first, end));
     let shortest = millis(round_trip);
     let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
-    let low = bounds.map_or(rate, |(low, _)| low);
+    let low = bounds.map_or(rate, |(low, _)| low.min(seen));
     let levels = Levels::of(facts, round_trip, rate, 1500.0 / low.max(1e-9));
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
@@ -84,6 +86,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         knows_rules,
         losses: (levels.full, levels.chance.len() as u64),
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
+        seen_rate: rate_of(seen),
         stops,
         world,
     })
@@ -144,8 +147,9 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     (sender, is_known)
 }
 
-/// The bottleneck's rate, bytes per millisecond on the wire, and where it is if it never showed.
-fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>) {
+/// The bottleneck's rate, bytes per millisecond on the wire, where it is if it never showed, and the most that came
+/// through.
+fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f64) {
     let rates = &facts.flight.rates;
     let mean = facts.flight.bytes as f64 / (end - first).max(1.0);
     let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
@@ -161,8 +165,17 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>) {
             .sum();
         around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
     });
+    let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS);
+    // What left together came apart no slower than the bottleneck serves.
+    let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
     match queued {
-        Some(rate) if rate > 0.75 * top => (rate.max(mean) * on_wire, None),
+        Some(rate) if rate > 0.75 * top && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
+        _ if trains.is_some_and(|train| train > 0.9 * top) => {
+            let train = trains.unwrap_or(top).max(top);
+            let at = |share: f64| rates.trains.quantile(share).unwrap_or(train);
+            let (low, high) = (at(0.1).min(0.8 * train).max(top), at(0.9).max(1.25 * train));
+            (train * on_wire, Some((low.min(train) * on_wire, high * on_wire)), top * on_wire)
+        }
         _ => {
             // It is anything above; the middle of what paths have.
             let most = UNKNOWN_MOST.max(top);
@@ -174,10 +187,13 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>) {
                 (true, false) => (2.5 * top).min(most),
                 _ => math::sqrt(top * most),
             };
-            (middle * on_wire, Some((top * on_wire, most * on_wire)))
+            (middle * on_wire, Some((top * on_wire, most * on_wire)), top * on_wire)
         }
     }
 }
+
+/// So many bytes of packets that left together tell the rate.
+const TRAINS: f64 = 8_000.0;
 
 /// The fastest that a path may be whose rate has never shown, bytes per millisecond.
 const UNKNOWN_MOST: f64 = 125_000.0;
@@ -256,13 +272,17 @@ fn is_in(early: &Early, lost: &Lost) -> bool {
     early.asked.first().is_some_and(|first| (first - 1.0..early.next).contains(&lost.sent))
 }
 
+/// In an outage, what is sent is lost: what left while it lasted, or the newest of what was on its way.
 fn is_outage(silence: &Silence) -> bool {
-    let is_lost_meanwhile = silence.last_lost.is_some();
-    silence.lost >= 2 && (is_lost_meanwhile || silence.lost > silence.acked / 4)
+    let is_tail_lost = silence.is_tail_lost && silence.lost > silence.acked / 4;
+    silence.lost >= 2 && (silence.last_lost.is_some() || is_tail_lost)
 }
 
+/// In a suspension, what is sent comes later. A queue may have lost some of it before. Where the newest are lost, the
+/// sender waited.
 fn is_suspension(silence: &Silence) -> bool {
-    !is_outage(silence) && silence.lost <= 1 + silence.acked / 10 && silence.held >= 1
+    let is_little = silence.first_acked.is_some() || silence.lost <= 1 + silence.acked / 10;
+    !is_outage(silence) && !silence.is_tail_lost && is_little && silence.held >= 1
 }
 
 /// How long a silence has to be, beyond what packets that came late explain, milliseconds.
@@ -285,15 +305,22 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
     let shortest = facts.flight.least.unwrap_or(0.0);
     for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
-        let is_lossy = facts.flight.losses.lost.values().any(|lost| is_in(early, lost));
-        if is_lossy {
+        let mut lost: Vec<f64> =
+            facts.flight.losses.lost.values().filter(|lost| is_in(early, lost)).map(|lost| lost.sent).collect();
+        lost.sort_by(f64::total_cmp);
+        if let Some(first_lost) = lost.first().copied() {
+            // It began between the last that came through and the first that was lost.
+            let through = early.asked.iter().copied().take_while(|sent| *sent < first_lost).last();
+            let begin = through.map_or(first - 1.0, |through| (through + first_lost) / 2.0);
             // What was answered at last, and what was sent before it.
             let answered = early.asked.iter().rposition(|sent| *sent <= next - shortest * 0.9).unwrap_or(0);
             let before = early.asked[..answered].last().copied().unwrap_or(first);
             let end = (early.asked.get(answered).copied().unwrap_or(next - half) + before) / 2.0;
-            path.outages.push(span(first - 1.0, end.max(first)));
+            path.outages.push(span(begin, end.max(begin)));
         } else {
-            path.suspensions.push(span(early.last.max(first + shortest) - half.min(1.0), next));
+            // It began between the last arrival and the answer that was due.
+            let due = early.last.max(first + shortest);
+            path.suspensions.push(span((early.last + due) / 2.0 - half.min(1.0), next));
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
@@ -302,7 +329,8 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
             path.outages.push(span(silence.from - half, (last + first) / 2.0));
         } else if is_suspension(silence) {
-            path.suspensions.push(span(silence.from, silence.to));
+            let due = (silence.to - silence.excess).max(silence.from);
+            path.suspensions.push(span((silence.from + due) / 2.0, silence.to));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Gathers from a log what tells why its sender was slow, event by event, in bounded memory.
 
+mod arrivals;
 mod flight;
 mod frames;
 mod number;
@@ -8,6 +9,7 @@ mod waits;
 
 use serde_json::Value;
 
+pub(crate) use self::arrivals::Arrivals;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
@@ -72,6 +74,7 @@ pub(crate) struct Facts {
     pub(crate) silences: Silences,
     pub(crate) waits: Waits,
     pub(crate) received: Received,
+    pub(crate) arrivals: Arrivals,
     pub(crate) largest_packet: u64,
     trace: FirstTrace,
     pending_damage: u64,
@@ -99,6 +102,7 @@ impl Facts {
             self.condition.other_connections += self.trace.traces - 1;
         }
         self.flight.finish();
+        self.silences.finish(&self.flight.losses.lost);
     }
 
     fn damage(&mut self, until: f64) {
@@ -165,7 +169,6 @@ impl Facts {
                 let is_probe = data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true);
                 if let (false, Some(number)) = (is_probe, number_of_data(data)) {
                     self.flight.lost(now, number);
-                    self.silences.lost(number, &self.flight);
                 }
             }
             "spurious_loss" | "spurious_loss_detected" => {
@@ -205,7 +208,7 @@ impl Facts {
             self.silences.sent(now);
         }
         let Some(number) = number_of_data(data) else { return };
-        let fresh = self.waits.sent(now, &frames, self.flight.last_net);
+        let fresh = self.waits.sent(now, &frames, self.flight.net.last);
         if frames.is_ack_eliciting {
             self.flight.sent(now, number, size, fresh);
         }
@@ -217,6 +220,7 @@ impl Facts {
         }
         let frames = Frames::of(data);
         self.received.add(now, &frames);
+        self.arrivals.add(now, &frames);
         if number_of_data(data).is_some()
             && let Some(ack) = &frames.ack
         {

@@ -9,8 +9,10 @@
 //! |---|---|
 //! | reading logs of several stacks, record by record | [`read`] |
 //! | the answer, its figures, its words | [`Log`], [`Answer`], [`Report`] |
+//! | two transfers beside each other, and other settings | [`Comparison`], [`WhatIf`] |
 //! | what can be taken away, and what to try | [`Cause`] |
 //! | a transfer over a path, run in virtual time | [`world`] |
+//! | a log that can be shown to others | [`redact()`] |
 //!
 //! ```no_run
 //! use std::fs::File;
@@ -27,12 +29,20 @@
 mod answer;
 mod bins;
 mod cause;
+mod compare;
 mod fit;
 mod gather;
 pub mod read;
+mod receiver;
+mod redact;
+mod spans;
+mod what_if;
 mod words;
 pub mod world;
 
 pub use answer::{Answer, Log, Saving, WhyError};
 pub use cause::Cause;
+pub use compare::{Comparison, Part, differences};
+pub use redact::redact;
+pub use what_if::{Changed, WhatIf};
 pub use words::{CauseReport, Moment, PathReport, Report};

@@ -6,6 +6,7 @@ use thalweg_units::{Duration, Rate, human_bytes, human_duration};
 use crate::Cause;
 use crate::answer::{Answer, NOTHING};
 use crate::gather::{Facts, Limit};
+use crate::what_if::Changed;
 
 /// Below this share of the time a cause is ruled out.
 const LITTLE: f64 = 0.01;
@@ -34,6 +35,8 @@ pub struct Report {
     pub moments: Vec<Moment>,
     /// What to try.
     pub advice: Vec<String>,
+    /// What other settings would have changed, for those that were asked for.
+    pub what_if: Vec<Changed>,
     /// Causes that are not it, and why.
     pub ruled_out: Vec<String>,
     /// What was read off the log.
@@ -109,6 +112,7 @@ impl Answer {
             causes: causes.filter(|_| self.is_reproduced()).collect(),
             moments: self.moments(),
             advice: self.advice(),
+            what_if: Vec::new(),
             ruled_out: self.ruled_out(),
             path: PathReport {
                 rate_bps: path.rate.bps(),
@@ -135,7 +139,7 @@ impl Answer {
                  causes would not hold."
             );
         }
-        let Some(saving) = self.savings.first().filter(|saving| saving.share >= NOTHING) else {
+        let Some(saving) = self.savings.first().filter(|saving| saving.is_clear()) else {
             return if self.use_of_path() >= FULL {
                 format!("This path gave {used} of its rate: nothing to gain. It took {took}.")
             } else {
@@ -203,7 +207,8 @@ impl Answer {
     }
 
     fn advice(&self) -> Vec<String> {
-        let worth = self.savings.iter().filter(|saving| saving.share >= NOTHING && self.is_reproduced());
+        let is_told = self.primary().is_some() && self.is_reproduced();
+        let worth = self.savings.iter().filter(|saving| saving.share >= NOTHING && is_told);
         worth.take(3).map(|saving| saving.cause.advice().to_owned()).collect()
     }
 
@@ -251,11 +256,21 @@ impl Answer {
             );
         }
         let path = &self.world.path;
-        if let Some((low, _)) = self.reading.unknown_rate.filter(|(low, _)| path.rate > *low) {
-            notes.push(format!(
-                "the transfer never filled the path, so its rate is not known: {low} or more; {} is assumed",
-                rounded(path.rate)
-            ));
+        if let Some((low, high)) = self.reading.unknown_rate.filter(|(low, _)| path.rate > *low) {
+            let is_narrow = high.bps() < low.bps().saturating_mul(4);
+            notes.push(if is_narrow {
+                format!(
+                    "the transfer never filled the path; packets that left together came apart as at {} to {}",
+                    rounded(low),
+                    rounded(high)
+                )
+            } else {
+                format!(
+                    "the transfer never filled the path, so its rate is not known: {} or more; {} is assumed",
+                    rounded(low),
+                    rounded(path.rate)
+                )
+            });
         }
         if !self.reading.is_whole {
             notes.push(
@@ -319,7 +334,7 @@ fn span(milliseconds: f64) -> String {
 }
 
 /// With three digits.
-fn rounded(rate: Rate) -> Rate {
+pub(crate) fn rounded(rate: Rate) -> Rate {
     let mut step = 1;
     while rate.bps() / step >= 1000 {
         step *= 10;
@@ -350,6 +365,7 @@ impl Report {
             ));
         }
         list(&mut lines, "moments", self.moments.iter().map(|moment| format!("{:.3} s  {}", moment.at, moment.what)));
+        list(&mut lines, "what if", self.what_if.iter().map(|changed| changed.text(self.seconds)));
         list(&mut lines, "try", self.advice.iter().cloned());
         list(&mut lines, "not", self.ruled_out.iter().cloned());
         let path = &self.path;

@@ -136,7 +136,10 @@ impl World {
     /// Whether it can make a difference to take the cause away.
     pub fn has(&self, cause: Cause) -> bool {
         match cause {
-            Cause::ReceiveWindow => self.credit.is_some(),
+            Cause::ReceiveWindow => {
+                let is_less = |credit: &Credit| credit.initial < self.load.bytes;
+                self.credit.is_some_and(|credit| credit.iter().any(is_less))
+            }
             Cause::Application => self.load.pieces > 1,
             Cause::RateLimit => self.sender.max_rate.is_some(),
             Cause::Start => !self.sender.knows_path,

@@ -1,6 +1,8 @@
 //! Tests of the crate as a whole.
 #![allow(clippy::unwrap_used)]
 
+#[path = "all/asked.rs"]
+mod asked;
 #[path = "all/damage.rs"]
 mod damage;
 #[path = "all/draw.rs"]

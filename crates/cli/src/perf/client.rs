@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::{ALPN, CHUNK};
 use crate::failure::{Context, Failure, Result};
 use crate::figures::Figures;
+use crate::live::Live;
 use crate::options::{TransportArgs, bytes, duration};
 use crate::output;
 use crate::text::{bits_per_second, milliseconds};
@@ -47,6 +48,9 @@ pub struct ClientArgs {
     /// Report this often; 0 s: only at the end
     #[arg(long, value_name = "TIME", default_value = "1 s", value_parser = duration)]
     interval: Duration,
+    /// At the end, say what made it slow, and what would have made it faster: see `thalweg why`
+    #[arg(long)]
+    why: bool,
     /// Print JSON on stdout: one object per interval and one at the end
     #[arg(long)]
     json: bool,
@@ -90,9 +94,13 @@ impl ClientArgs {
         let endpoint = Endpoint::client(local).context("cannot open a UDP socket")?;
         output::warnings(&endpoint);
         // See the module's head: nothing but zeros travels.
-        let config = ClientConfig::dangerous_without_verification(&[ALPN])
-            .context("cannot set up TLS")?
-            .transport(self.transport.config(TransportConfig::default())?);
+        let live = Live::default();
+        let mut transport = self.transport.config(TransportConfig::default())?;
+        if self.why {
+            live.watch(&mut transport);
+        }
+        let config =
+            ClientConfig::dangerous_without_verification(&[ALPN]).context("cannot set up TLS")?.transport(transport);
         let connection = endpoint
             .connect_with(&config, remote, "localhost")
             .context(format_args!("cannot connect to {remote}"))?
@@ -101,6 +109,7 @@ impl ClientArgs {
         let result = self.transfer(&connection).await;
         connection.close(0, b"done");
         let _ = tokio::time::timeout(Duration::from_secs(3), endpoint.wait_idle()).await;
+        live.tell(self.json);
         result
     }
 

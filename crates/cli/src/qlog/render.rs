@@ -68,7 +68,7 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
         mtu(out, &s.mtu)?;
     }
     shares(out, "phases", &s.phases)?;
-    shares(out, "waited for", &s.limits)?;
+    shares(out, "where the sender waited", &s.limits)?;
     let mut notes = Vec::new();
     notes.extend(s.ecn.as_ref().map(|ecn| format!("ECN {ecn}")));
     if s.key_updates > 0 {

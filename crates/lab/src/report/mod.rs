@@ -23,7 +23,7 @@ use std::path::Path;
 pub use error::ReportError;
 pub use measurement::{DelayCourse, Delays, Magnified, Measurement, measurement};
 pub use overlay::MOST_RECORDINGS;
-pub use senders::{Sender, senders};
+pub use senders::{Sender, explained, senders};
 
 use crate::file_name::file_name;
 use crate::results::Results;

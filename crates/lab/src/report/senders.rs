@@ -34,6 +34,8 @@ pub struct Sender {
     pub round_trip: Series,
     /// When each state of congestion control began, in seconds, and its name.
     pub states: Vec<(f64, String)>,
+    /// When each cause of slowness showed: from and until, in seconds, and its name; one strip each.
+    pub causes: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 impl Sender {
@@ -53,6 +55,19 @@ const POINTS: (usize, usize) = (160, 2_000);
 /// # Errors
 /// When the template does not work.
 pub fn senders(title: &str, senders: &[Sender]) -> Result<String, ReportError> {
+    page(title, &words::count(senders.len() as u64, "trace"), "", senders)
+}
+
+/// The page of one sender, with the sentence that says what made it slow, the whole answer as text, and its causes as
+/// spans of color below the window.
+///
+/// # Errors
+/// When the template does not work.
+pub fn explained(sentence: &str, answer: &str, sender: &Sender) -> Result<String, ReportError> {
+    page(&sender.name, sentence, answer, core::slice::from_ref(sender))
+}
+
+fn page(title: &str, facts: &str, answer: &str, senders: &[Sender]) -> Result<String, ReportError> {
     let pictures = if senders.len() > 1 { senders.len() + 1 } else { 1 };
     // In the first picture as many lines as in all others together.
     let lines = 4 * senders.len() * pictures.min(2);
@@ -66,7 +81,8 @@ pub fn senders(title: &str, senders: &[Sender]) -> Result<String, ReportError> {
     environment.add_template("parts.html", PARTS)?;
     Ok(environment.get_template("senders.html")?.render(context! {
         title => title,
-        facts => words::count(senders.len() as u64, "trace"),
+        facts => facts,
+        answer => answer,
         together => together.as_ref().map(Picture::html),
         alone => serde(&alone),
         rows => serde(&rows),
@@ -149,19 +165,30 @@ impl<'s> Drawn<'s> {
                     keys: Vec::new(),
                 },
             ],
-            strips: Vec::new(),
+            strips: self.causes(),
             legend: Vec::new(),
         };
+        let below = if self.sender.causes.is_empty() { "" } else { " Below the window: when each cause showed." };
         let states = if self.states.is_empty() { " The trace says nothing of states." } else { "" };
         Some(Picture {
             name: format!("sender-{}", at + 1),
             title: self.sender.name.clone(),
             caption: format!(
-                "Congestion window and RTT in the color of the state; the RTT is smoothed where the trace has that.{states}"
+                "Congestion window and RTT in the color of the state; the RTT is smoothed where the trace has that.{states}{below}"
             ),
             svg: course.svg()?,
             csv: String::new(),
         })
+    }
+
+    /// A strip for each cause, with nothing between its spans.
+    fn causes(&self) -> Vec<(usize, Vec<(f64, String)>)> {
+        let mut strips = Vec::new();
+        for (at, (name, spans)) in self.sender.causes.iter().enumerate() {
+            let marks = spans.iter().flat_map(|(from, until)| [(*from, name.clone()), (*until, String::new())]);
+            strips.push((at % LOOKS, marks.collect()));
+        }
+        strips
     }
 
     fn row(&self) -> Row {
@@ -273,7 +300,24 @@ mod tests {
             in_flight: series(&[(0.0, 12_000.0), (end, 60_000.0)]),
             round_trip: series(&[(0.1, 0.1), (end, 0.15)]),
             states: vec![(0.0, "slow start".to_owned()), (end / 2.0, "recovery".to_owned())],
+            causes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn causes_are_spans_below_the_window_and_the_answer_stands_above() {
+        let causes = vec![
+            ("interruptions".to_owned(), vec![(0.5, 0.7), (1.0, 1.5)]),
+            ("random loss".to_owned(), vec![(0.6, 0.8)]),
+        ];
+        let page = explained("Slow <because>", "try\n  a & b", &Sender { causes, ..sender("quic", 2.0) }).unwrap();
+        assert!(page.contains("<h1>Slow &lt;because&gt;</h1>") && page.contains("a &amp; b"), "{page}");
+        for part in [">interruptions<", ">random loss<", "when each cause showed"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("class=\"strip ").count(), 2);
+        let plain = senders("one", &[sender("quic", 2.0)]).unwrap();
+        assert!(!plain.contains("class=\"strip ") && !plain.contains("<pre"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     frame::{Ack, Frame, PathFrame},
-    observe::{ACK_RANGES_KEPT, FrameInfo},
+    observe::{FrameInfo, kept_ranges},
     streams::Dir,
 };
 
@@ -56,14 +56,10 @@ impl From<&Frame<'_>> for FrameInfo {
 }
 
 fn ack_info(path: Option<u64>, ack: &Ack<'_>) -> FrameInfo {
-    let mut ranges = [(0, 0); ACK_RANGES_KEPT];
-    for (slot, range) in ranges.iter_mut().zip(ack.ranges()) {
-        *slot = (*range.start(), *range.end());
-    }
     FrameInfo::Ack {
         delay_us: u64::try_from(ack.delay(3).as_micros()).unwrap_or(u64::MAX),
         range_count: u32::try_from(ack.range_count()).unwrap_or(u32::MAX),
-        ranges,
+        ranges: kept_ranges(ack.ranges().map(|range| (*range.start(), *range.end()))),
         ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
         timestamps: ack.times.map_or(0, |times| u32::try_from(times.count()).unwrap_or(u32::MAX)),
         path,

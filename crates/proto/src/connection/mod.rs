@@ -69,7 +69,7 @@ pub use self::{
     multipath::{ClosePathError, OpenPathError, PathReport},
     path_choice::PinError,
     paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy},
-    stats::{ConnectionStats, UdpStats},
+    stats::{ConnectionStats, Limits, UdpStats},
 };
 use crate::{
     Side,
@@ -272,6 +272,11 @@ impl Connection {
             self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
         }
         may
+    }
+
+    /// How long each limit has kept the sender from sending more, up to `now`.
+    pub fn limits(&self, now: Instant) -> Limits {
+        self.reports.limits(now)
     }
 
     /// Figures so far.

@@ -9,7 +9,7 @@ use thalweg_units::Instant;
 use super::{
     event::{EndpointEvent, Event, PathEvent},
     sent::SentFrames,
-    stats::ConnectionStats,
+    stats::{ConnectionStats, Limited, Limits},
 };
 use crate::{
     frame::FrameIter,
@@ -25,8 +25,10 @@ pub(super) struct Reports {
     events: VecDeque<Event>,
     endpoint: VecDeque<EndpointEvent>,
     pub(super) stats: ConnectionStats,
-    /// What held the sender back when that was last reported: on each path, where several are in use at once.
-    limits: SmallVec<[(Option<PathId>, Limit); 1]>,
+    /// What holds the sender back, and has held it.
+    limited: Limited,
+    /// What held it back on each path when that was last reported, where several are in use at once.
+    limits: SmallVec<[(PathId, Limit); 1]>,
     /// Several paths are, or were, in use at once.
     are_limits_apart: bool,
     observer: Option<Box<dyn Observer>>,
@@ -131,15 +133,25 @@ impl Reports {
         }
     }
 
+    /// For how long which limit has held.
+    pub(super) fn limits(&self, now: Instant) -> Limits {
+        self.limited.until(now)
+    }
+
     /// Notes what holds the sender back on `path`, when that changes.
     pub(super) fn set_limit(&mut self, now: Instant, path: PathId, limit: Limit) {
-        let of = self.are_limits_apart.then_some(path);
-        match self.limits.iter_mut().find(|(known, _)| *known == of) {
-            Some((_, known)) if *known == limit => return,
-            Some((_, known)) => *known = limit,
-            None => self.limits.push((of, limit)),
+        let mut is_news = self.limited.set(now, limit);
+        if self.are_limits_apart {
+            let known = self.limits.iter_mut().find(|(of, _)| *of == path);
+            is_news = known.as_ref().is_none_or(|(_, before)| *before != limit);
+            match known {
+                Some((_, before)) => *before = limit,
+                None => self.limits.push((path, limit)),
+            }
         }
-        self.observe(now, &ObserverEvent::LimitedBy { path, limit });
+        if is_news {
+            self.observe(now, &ObserverEvent::LimitedBy { path, limit });
+        }
     }
 
     /// A path is used beside others: what limits it is reported by itself.
@@ -149,7 +161,7 @@ impl Reports {
 
     /// A path is no more.
     pub(super) fn forget_limit(&mut self, path: PathId) {
-        self.limits.retain(|(of, _)| *of != Some(path));
+        self.limits.retain(|(of, _)| *of != path);
     }
 }
 

@@ -4,7 +4,9 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use thalweg_recovery::{PathStats, trace::State};
-use thalweg_units::Rate;
+use thalweg_units::{Instant, Rate};
+
+use crate::observe::Limit;
 
 /// Datagrams of one direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,64 @@ impl AddAssign for UdpStats {
         let UdpStats { datagrams, bytes } = added;
         self.datagrams += datagrams;
         self.bytes += bytes;
+    }
+}
+
+/// How long each limit has kept the sender from sending more, since the connection began.
+///
+/// A limit counts from when it was met until another is; the time before the first is under none. With several paths at
+/// once it is that of the path which was asked last.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    times: [Duration; Limit::ALL.len()],
+}
+
+impl Limits {
+    /// The time spent under a limit.
+    pub fn time(&self, limit: Limit) -> Duration {
+        self.times[limit.index()]
+    }
+
+    /// The time spent since `earlier`, which is what the same connection said before.
+    #[must_use]
+    pub fn since(&self, earlier: &Limits) -> Limits {
+        let mut limits = *self;
+        for (time, before) in limits.times.iter_mut().zip(earlier.times) {
+            *time = time.saturating_sub(before);
+        }
+        limits
+    }
+
+    /// The limit under which most of the time was spent; none if none was met.
+    pub fn most(&self) -> Option<Limit> {
+        Limit::ALL.into_iter().filter(|limit| !self.time(*limit).is_zero()).max_by_key(|limit| self.time(*limit))
+    }
+}
+
+/// The limit that holds, and for how long others did.
+#[derive(Debug, Default)]
+pub(super) struct Limited {
+    now: Option<(Limit, Instant)>,
+    before: Limits,
+}
+
+impl Limited {
+    /// Whether it is another one than before.
+    pub(super) fn set(&mut self, now: Instant, limit: Limit) -> bool {
+        if self.now.is_some_and(|(held, _)| held == limit) {
+            return false;
+        }
+        self.before = self.until(now);
+        self.now = Some((limit, now));
+        true
+    }
+
+    pub(super) fn until(&self, now: Instant) -> Limits {
+        let mut limits = self.before;
+        if let Some((limit, since)) = self.now {
+            limits.times[limit.index()] += Duration::from_nanos(now.as_nanos().saturating_sub(since.as_nanos()));
+        }
+        limits
     }
 }
 
@@ -130,5 +190,27 @@ impl AddAssign for ConnectionStats {
         for (total, added) in self.ecn_received.iter_mut().zip(ecn_received) {
             *total += added;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_to_the_limit_that_holds() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let span = Duration::from_millis;
+        let mut limited = Limited::default();
+        assert_eq!(limited.until(at(7)), Limits::default());
+        assert!(limited.set(at(10), Limit::Window));
+        assert!(!limited.set(at(12), Limit::Window));
+        let early = limited.until(at(15));
+        assert_eq!((early.time(Limit::Window), early.most()), (span(5), Some(Limit::Window)));
+        assert!(limited.set(at(20), Limit::Pacing));
+        let late = limited.until(at(50));
+        assert_eq!((late.time(Limit::Window), late.time(Limit::Pacing)), (span(10), span(30)));
+        assert_eq!((late.since(&early).time(Limit::Window), late.most()), (span(5), Some(Limit::Pacing)));
+        assert_eq!(late.since(&late).most(), None);
     }
 }

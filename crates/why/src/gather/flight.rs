@@ -11,8 +11,6 @@ const WATCHED: usize = 1 << 18;
 const HOLES: usize = 1 << 14;
 /// Losses and late packets that are kept.
 const KEPT: usize = 1 << 17;
-/// So many ranges of an acknowledgment are in our logs at most.
-const RANGES: usize = 3;
 /// Acknowledgments over which a rate is taken.
 const STEPS: usize = 256;
 
@@ -48,6 +46,8 @@ pub(crate) struct Lost {
 /// A packet that was overtaken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Late {
+    /// When it was sent, milliseconds.
+    pub(crate) sent: f64,
     /// By how much it came later than those beside it, milliseconds.
     pub(crate) by: f64,
     /// Whether it had been declared lost.
@@ -67,9 +67,10 @@ pub(crate) struct Flight {
     last_delivery: f64,
     steps: VecDeque<(f64, u64)>,
     no_rate_until: f64,
+    train: Train,
     pub(crate) last_round_trip: Option<f64>,
     /// The same without what the receiver says that it waited.
-    pub(super) last_net: Option<f64>,
+    pub(super) net: Net,
     srtt: Option<f64>,
     /// The shortest round trip so far, milliseconds.
     pub(crate) least: Option<f64>,
@@ -81,6 +82,13 @@ pub(crate) struct Flight {
     pub(crate) losses: Losses,
     pub(crate) round_trips: Bins,
     pub(crate) rates: Rates,
+}
+
+/// Round trips without what the receiver says that it waited, milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Net {
+    pub(super) last: Option<f64>,
+    least: Option<f64>,
 }
 
 /// What was lost and what came late.
@@ -106,7 +114,22 @@ pub(crate) struct Rates {
     pub(crate) short: Bins,
     /// Over less, while a queue stood.
     pub(crate) queued: Bins,
+    /// Of packets that left together and were acknowledged apart.
+    pub(crate) trains: Bins,
 }
+
+/// Packets that left together: what stretches their acknowledgments is the bottleneck.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    /// The last acknowledgment of new packets: when it came, when its newest packet was sent, and the bytes by then.
+    last: Option<(f64, f64, u64)>,
+    /// What was acknowledged apart so far, and in how long.
+    bytes: u64,
+    time: f64,
+}
+
+/// A train has at least so many bytes behind its first acknowledgment.
+const TRAIN: u64 = 4 * 1200;
 
 impl Flight {
     pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, fresh: u64) {
@@ -140,6 +163,7 @@ impl Flight {
         let lowest = ack.ranges.last().map_or(0, |(from, _)| *from);
         let mut newest = None;
         let before = self.last_round_trip;
+        let holes = self.losses.holes;
         while let Some((number, sent)) = self.ahead.front().copied().filter(|(number, _)| *number <= largest) {
             self.ahead.pop_front();
             if ack.ranges.iter().any(|(from, to)| (*from..=*to).contains(&number)) {
@@ -147,7 +171,7 @@ impl Flight {
                 self.deliver(now, &sent);
                 each(number, sent.time);
                 newest = Some(sent);
-            } else if number < lowest && ack.ranges.len() >= RANGES {
+            } else if number < lowest && ack.is_cut {
                 // Most of what lies below has arrived.
                 self.deliver(now, &sent);
                 self.holes.insert(number, Sent { is_counted: true, ..sent });
@@ -158,8 +182,10 @@ impl Flight {
             }
         }
         let is_new = newest.is_some();
+        let is_whole = !ack.is_cut && self.losses.holes == holes;
         if let Some(sent) = newest {
             self.sample(now, &sent, ack.delay);
+            self.couple(now, sent.time, ack.delay, is_whole);
             for (_, hole) in self.holes.iter_mut().rev().take_while(|(_, hole)| hole.beside.is_none()) {
                 hole.beside = self.last_round_trip;
             }
@@ -211,7 +237,9 @@ impl Flight {
         self.round_trips.add(round_trip, f64::from(sent.size));
         self.least = Some(self.least.map_or(round_trip, |least| least.min(round_trip)));
         self.last_round_trip = Some(round_trip);
-        self.last_net = Some(round_trip - delay.clamp(0.0, round_trip));
+        let net = round_trip - delay.clamp(0.0, round_trip);
+        self.net.last = Some(net);
+        self.net.least = Some(self.net.least.map_or(net, |least| least.min(net)));
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -253,7 +281,8 @@ impl Flight {
             let bytes = (self.delivered - delivered) as f64;
             self.rates.short.add(bytes / (now - time), bytes);
             let rate = bytes / (now - time);
-            let waited = self.srtt.unwrap_or(0.0).min(round_trip) - self.least.unwrap_or(0.0);
+            let net = self.net.last.unwrap_or(0.0);
+            let waited = self.srtt.unwrap_or(0.0).min(net) - self.net.least.unwrap_or(0.0);
             // What waits is several packets, and no more than is on its way.
             let backlog = rate * waited;
             if waited > 1.0 && backlog > 5.0 * 1500.0 && self.ahead.len() >= 8 {
@@ -262,10 +291,36 @@ impl Flight {
         }
     }
 
+    /// Goes on with a train, or begins the next.
+    fn couple(&mut self, now: f64, sent: f64, delay: f64, is_whole: bool) {
+        let last = self.train.last.replace((now, sent, self.delivered));
+        let Some((before, before_sent, delivered)) = last else { return };
+        let (apart, together) = (now - before, sent - before_sent);
+        let near = self.least.unwrap_or(0.0) / 2.0;
+        let is_stretched = apart > 0.0 && together <= 0.3 * apart && apart <= near && delay < 1.0;
+        if is_stretched && is_whole && now >= self.no_rate_until {
+            self.train.bytes += self.delivered - delivered;
+            self.train.time += apart;
+            return;
+        }
+        self.end_train();
+    }
+
+    fn end_train(&mut self) {
+        let (bytes, time) = (core::mem::take(&mut self.train.bytes), core::mem::take(&mut self.train.time));
+        if bytes >= TRAIN && time > 0.0 {
+            self.rates.trains.add(bytes as f64 / time, bytes as f64);
+        }
+    }
+
     fn late(&mut self, now: f64, sent: &Sent, beside: Option<f64>) {
         let Some(beside) = beside else { return };
         if self.losses.late.len() < KEPT {
-            self.losses.late.push(Late { by: (now - sent.time - beside).max(0.0), was_lost: sent.is_lost });
+            self.losses.late.push(Late {
+                sent: sent.time,
+                by: (now - sent.time - beside).max(0.0),
+                was_lost: sent.is_lost,
+            });
         }
     }
 
@@ -285,6 +340,7 @@ impl Flight {
     }
 
     pub(super) fn finish(&mut self) {
+        self.end_train();
         self.steps.clear();
     }
 
@@ -304,12 +360,6 @@ impl Flight {
     /// How many are ahead of what was acknowledged.
     pub(super) fn ahead(&self) -> usize {
         self.ahead.len()
-    }
-
-    /// When a packet that is not forgotten was sent.
-    pub(super) fn sent_at(&self, number: u64) -> Option<f64> {
-        let ahead = || self.ahead.iter().find(|(ahead, _)| *ahead == number).map(|(_, sent)| sent.time);
-        self.holes.get(&number).map(|sent| sent.time).or_else(ahead)
     }
 
     /// Packets that were neither acknowledged nor declared lost, at the end of the log.

@@ -9,6 +9,8 @@ use super::number::integer;
 pub(super) struct Ack {
     /// Ranges, both ends inclusive, the highest first.
     pub(super) ranges: Vec<(u64, u64)>,
+    /// Whether it had more ranges than the log kept.
+    pub(super) is_cut: bool,
     /// How long it was delayed, milliseconds.
     pub(super) delay: f64,
 }
@@ -30,6 +32,8 @@ pub(super) struct Frames {
     /// The stream and its limit.
     pub(super) max_stream_data: Option<(u64, u64)>,
     pub(super) is_ack_eliciting: bool,
+    /// Whether the sender says that it waits for credit.
+    pub(super) is_blocked: bool,
 }
 
 impl Frames {
@@ -52,6 +56,7 @@ impl Frames {
                         frames.pieces.push(Piece { id, offset, length });
                     }
                 }
+                "data_blocked" | "stream_data_blocked" => frames.is_blocked = true,
                 "max_data" => frames.max_data = number("maximum"),
                 "max_stream_data" => frames.max_stream_data = number("stream_id").zip(number("maximum")),
                 _ => {}
@@ -73,7 +78,9 @@ fn ack(frame: &Value) -> Ack {
         }
     }
     ranges.sort_unstable_by(|a, b| b.cmp(a));
-    Ack { ranges, delay: frame.get("ack_delay").and_then(Value::as_f64).unwrap_or(0.0) }
+    let count = frame.get("range_count").and_then(integer).unwrap_or(0);
+    let is_cut = count > ranges.len() as u64;
+    Ack { ranges, is_cut, delay: frame.get("ack_delay").and_then(Value::as_f64).unwrap_or(0.0) }
 }
 
 /// Bytes of streams, each counted once as far as its order allows.

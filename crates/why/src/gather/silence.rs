@@ -1,6 +1,8 @@
 //! Silences: times in which an acknowledgment was due and nothing came.
 
-use super::flight::Flight;
+use std::collections::BTreeMap;
+
+use super::flight::{Flight, Lost};
 
 /// Silences whose packets are still looked for.
 const LATEST: usize = 4;
@@ -26,6 +28,10 @@ pub(crate) struct Silence {
     pub(crate) last_lost: Option<f64>,
     /// The round trip before it.
     pub(crate) round_trip: f64,
+    /// Whether the newest of those sent before it were lost, rather than some before others that came.
+    pub(crate) is_tail_lost: bool,
+    /// The newest packet sent before it that was acknowledged.
+    last_held: Option<u64>,
     numbers: (u64, u64),
 }
 
@@ -96,15 +102,22 @@ impl Silences {
                 silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));
             } else {
                 silence.held += 1;
+                silence.last_held = silence.last_held.max(Some(number));
             }
         }
     }
 
-    pub(super) fn lost(&mut self, number: u64, flight: &Flight) {
-        if let Some(silence) = self.current(number) {
-            silence.lost += 1;
-            if let Some(sent) = flight.sent_at(number).filter(|sent| *sent > silence.from) {
-                silence.last_lost = Some(silence.last_lost.map_or(sent, |last| last.max(sent)));
+    /// There is nothing more. What was declared lost in a silence and came after all was not lost.
+    pub(super) fn finish(&mut self, lost: &BTreeMap<u64, Lost>) {
+        for silence in &mut self.list {
+            (silence.lost, silence.last_lost) = (0, None);
+            for (number, Lost { sent, .. }) in lost.range(silence.numbers.0..=silence.numbers.1) {
+                let sent = *sent;
+                silence.lost += 1;
+                silence.is_tail_lost |= sent <= silence.from && Some(*number) > silence.last_held;
+                if sent > silence.from {
+                    silence.last_lost = Some(silence.last_lost.map_or(sent, |last: f64| last.max(sent)));
+                }
             }
         }
     }

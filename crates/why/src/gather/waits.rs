@@ -74,6 +74,8 @@ pub(crate) struct Waits {
     pending: Vec<(Limit, f64)>,
     times: BTreeMap<Limit, f64>,
     pub(crate) pauses: Vec<Pause>,
+    /// Times in which credit was missing: begin and end, milliseconds.
+    pub(crate) credit_spans: Vec<(f64, f64)>,
     pub(crate) credit: CreditSeen,
     pub(crate) has_limits: bool,
 }
@@ -91,6 +93,13 @@ impl Waits {
             let last = self.span.map_or(now, |(_, last)| last);
             let begin = since.max(last.min(now));
             self.pending.push((*limit, now - begin));
+            if *limit == Limit::Credit && now > begin {
+                let is_full = self.credit_spans.len() >= KEPT;
+                match self.credit_spans.last_mut() {
+                    Some(last) if begin - last.1 < 1.0 || is_full => last.1 = now,
+                    _ => self.credit_spans.push((begin, now)),
+                }
+            }
             *since = now;
         }
     }

@@ -3,12 +3,14 @@
 //!
 //! Tolerant on purpose. A record that is not JSON (the last one of a program that was killed) is reported and skipped,
 //! category prefixes (`transport:`, `recovery:`, `quic:`) are dropped from names, and the three ways of writing time
-//! become milliseconds since the first event. No more than one record is held.
+//! become milliseconds since the first event. No more than one record is held. What is compressed with gzip is read as
+//! what is in it.
 
 mod split;
 
 use std::io;
 
+use flate2::bufread::MultiGzDecoder;
 use serde_json::{Map, Value};
 
 use self::split::{Piece, Splitter};
@@ -124,6 +126,13 @@ impl Reader {
         self.splitter.feed(bytes, &mut |piece| trace.piece(piece, sink)).map_err(invalid)
     }
 
+    /// What follows cannot be read.
+    fn cut(&mut self, sink: &mut dyn FnMut(Item)) {
+        let trace = &mut self.trace;
+        let _ = self.splitter.finish(&mut |piece| trace.piece(piece, sink));
+        sink(Item::Truncated);
+    }
+
     /// There are no more bytes.
     ///
     /// # Errors
@@ -147,13 +156,33 @@ fn invalid(reason: String) -> io::Error {
 ///
 /// Errors of `input`, and `InvalidData` if it is no qlog.
 pub fn read(mut input: impl io::BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+    if !input.fill_buf()?.starts_with(&GZIP) {
+        return read_plain(input, false, sink);
+    }
+    read_plain(io::BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input)), true, sink)
+}
+
+/// With which a file begins that is compressed with gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+fn read_plain(mut input: impl io::BufRead, is_packed: bool, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
     let mut reader = Reader::default();
+    let mut is_begun = false;
     loop {
         let bytes = match input.fill_buf() {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // What is damaged in a compressed file takes all behind it away.
+            Err(_) if is_packed && is_begun => {
+                reader.cut(sink);
+                return Ok(());
+            }
+            Err(error) if is_packed => {
+                return Err(invalid(format!("compressed with gzip, but damaged from its beginning: {error}")));
+            }
             Err(error) => return Err(error),
         };
+        is_begun = true;
         let length = bytes.len();
         if length == 0 {
             return reader.finish(sink);

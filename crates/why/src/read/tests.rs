@@ -133,7 +133,7 @@ fn reading_goes_on_behind_damage() {
 fn what_is_no_log_is_called_by_its_name() {
     let cases: [(&[u8], &str); 5] = [
         (&[0x89, b'P', b'N', b'G', 13, 10], "a picture"),
-        (&[0x1f, 0x8b, 8, 0], "gunzip"),
+        (&[0x1f, 0x8b, 8, 0], "gzip, but damaged from its beginning"),
         (&[0x28, 0xb5, 0x2f, 0xfd], "unzstd"),
         (b"[1, 2]", "not a qlog document"),
         (b"{\"a\": \0}", "not JSON"),
@@ -156,4 +156,38 @@ fn a_record_without_end_is_not_kept() {
     }
     reader.finish(&mut sink).unwrap();
     assert_eq!(damaged, 1);
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn what_gzip_has_compressed_is_read_and_a_cut_is_told() {
+    let lines: String =
+        (0..5000).map(|time| format!("\u{1e}{{\"time\":{time},\"name\":\"packet_sent\",\"data\":{{}}}}\n")).collect();
+    let text = format!("\u{1e}{{\"trace\":{{}}}}\n{lines}");
+    let count = |bytes: &[u8]| {
+        let (mut events, mut is_cut) = (0, false);
+        read(bytes, &mut |item| match item {
+            Item::Event(_) => events += 1,
+            Item::Truncated => is_cut = true,
+            _ => {}
+        })
+        .unwrap();
+        (events, is_cut)
+    };
+    let whole = packed(&text);
+    assert_eq!(count(&whole), (5000, false));
+    // As `cat a.gz b.gz` makes it.
+    assert_eq!(count(&[whole.clone(), packed(&lines)].concat()), (10_000, false));
+    let (events, is_cut) = count(&whole[..whole.len() / 2]);
+    assert!((1000..5000).contains(&events) && is_cut, "{events}");
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2..].fill(0);
+    // What is unpacked of zeros may look like records; that it goes no further is told.
+    assert!(count(&damaged).1);
 }

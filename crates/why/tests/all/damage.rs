@@ -1,7 +1,8 @@
 //! Logs that are damaged, cut, mixed up, or none.
 
-use thalweg_why::{Cause, Log, Report, WhyError};
+use thalweg_why::{Cause, Log, Report, WhyError, redact};
 
+use crate::draw::draw;
 use crate::logged::log;
 use crate::plain::world;
 
@@ -108,4 +109,63 @@ fn what_is_no_log_of_a_sender_says_what_is_missing() {
         let error = report(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
+}
+
+/// Everything that an answer says, but for the file's own form.
+fn said(bytes: &[u8]) -> String {
+    serde_json::to_string(&report(bytes).unwrap()).unwrap()
+}
+
+fn redacted(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    redact(|| Ok(bytes), &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_redacted_log_has_the_same_answer_and_no_names() {
+    for number in [2, 6, 14, 26, 30, 38] {
+        let world = draw(number);
+        if world.load.bytes > 3_000_000 {
+            continue;
+        }
+        let whole = log(&world);
+        let shown = redacted(&whole);
+        assert_eq!(said(&shown), said(&whole), "{number}");
+        let text = String::from_utf8(shown).unwrap();
+        for word in ["connection_ids", "ODCID", "ip_v", "port_v", "alpn", "thalweg qlog", "wall_clock"] {
+            assert!(!text.contains(word), "{word}");
+        }
+        let digits = |text: &str| text.len() >= 16 && text.chars().all(|char| char.is_ascii_hexdigit());
+        assert!(!text.split(|char: char| !char.is_ascii_alphanumeric()).any(digits), "an ID");
+    }
+    // What is wrong with a log is still wrong with it.
+    let mut damaged = text();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 400].fill(0);
+    damaged.truncate(middle + middle / 2);
+    assert_eq!(said(&redacted(&damaged)), said(&damaged));
+    assert!(said(&damaged).contains("unreadable between"));
+}
+
+#[test]
+fn a_clock_that_goes_back_is_told_and_what_it_says_later_is_used() {
+    let whole = text();
+    let records: Vec<String> =
+        records(&whole).iter().map(|record| String::from_utf8_lossy(record).into_owned()).collect();
+    let count = records.len();
+    let back = |(at, record): (usize, &String)| {
+        // Three tenths of a second back for a while in the middle of the log.
+        let time = record.strip_prefix("\u{1e}{\"time\":").and_then(|rest| rest.split_once(','));
+        match time {
+            Some((time, rest)) if (count / 2..count / 2 + 40).contains(&at) => {
+                format!("\u{1e}{{\"time\":{},{rest}", time.parse::<f64>().unwrap() - 300.0)
+            }
+            _ => record.clone(),
+        }
+    };
+    let text: String = records.iter().enumerate().map(back).collect();
+    let report = report(text.as_bytes()).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains("out of order, by ")), "{:?}", report.notes);
+    assert_eq!(report.cause, Some(Cause::Interruption), "{}", report.sentence);
 }

@@ -123,3 +123,25 @@ fn the_same_log_has_the_same_answer() {
     assert_eq!(texts[0], texts[1]);
     assert_eq!(log(&world), log(&world));
 }
+
+#[test]
+fn of_two_days_the_difference_is_named() {
+    let mut slow = world();
+    let fast = slow.clone();
+    slow.path.loss = 0.02;
+    slow.sender.policies = "controller=new-reno, start=standard, reordering=fixed".parse().unwrap();
+    let fast = World { sender: slow.sender.clone(), ..fast };
+    let comparison = answer(&fast).unwrap().compare(&answer(&slow).unwrap()).unwrap();
+    assert!(comparison.ratio > 1.5, "{comparison:?}");
+    assert!(
+        comparison.sentence.starts_with("B took ") && comparison.sentence.contains("of the difference is random loss"),
+        "{comparison:?}"
+    );
+    assert_eq!(comparison.parts[0].0, thalweg_why::Part::ChanceLoss);
+    let same = answer(&fast).unwrap().compare(&answer(&fast).unwrap()).unwrap();
+    assert!(same.sentence.starts_with("B took as long as A"), "{same:?}");
+    let mut short = fast.clone();
+    short.load.bytes /= 3;
+    let other = answer(&fast).unwrap().compare(&answer(&short).unwrap()).unwrap();
+    assert!(other.sentence.contains("not of the same transfer") && other.parts.is_empty(), "{other:?}");
+}

@@ -1,0 +1,52 @@
+//! What a receiver's log shows of a transfer: how fast data came, when they did not, what came twice, and whether the
+//! sender said that it waited for credit.
+
+use super::frames::Frames;
+
+/// Over so long the best rate is taken, milliseconds.
+const STEP: f64 = 100.0;
+/// Shorter times without data are none, milliseconds.
+const SHORTEST: f64 = 50.0;
+
+/// Data that arrived.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrivals {
+    last: Option<f64>,
+    /// The longest time without data: begin and end, milliseconds.
+    pub(crate) longest: Option<(f64, f64)>,
+    /// Bytes in the step under way, and when it began.
+    step: (u64, f64),
+    /// The most bytes of a step.
+    best: u64,
+    /// Bytes of pieces of streams, those that came again included.
+    pub(crate) bytes: u64,
+    /// Frames with which the sender said that it waited for credit.
+    pub(crate) blocked: u64,
+}
+
+impl Arrivals {
+    pub(super) fn add(&mut self, now: f64, frames: &Frames) {
+        self.blocked += u64::from(frames.is_blocked);
+        let bytes: u64 = frames.pieces.iter().map(|piece| piece.length).sum();
+        if bytes == 0 {
+            return;
+        }
+        self.bytes += bytes;
+        if let Some(last) = self.last.replace(now) {
+            let is_longer = self.longest.is_none_or(|(from, to)| now - last > to - from);
+            if now - last > SHORTEST && is_longer {
+                self.longest = Some((last, now));
+            }
+        }
+        if now - self.step.1 >= STEP {
+            self.step = (0, now);
+        }
+        self.step.0 += bytes;
+        self.best = self.best.max(self.step.0);
+    }
+
+    /// The best rate, bytes per millisecond.
+    pub(crate) fn best_rate(&self) -> f64 {
+        self.best as f64 / STEP
+    }
+}
