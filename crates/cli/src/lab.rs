@@ -1,5 +1,6 @@
 //! `thalweg lab`: the commands of the lab, and what they share (interrupts, reading results).
 
+pub(crate) mod advise;
 mod collection;
 mod differences;
 mod draw;
@@ -7,6 +8,7 @@ mod export;
 mod forecast;
 mod named;
 mod outcome;
+mod path_from;
 mod program;
 mod progress;
 mod results;
@@ -26,8 +28,10 @@ use thalweg_lab::engine::SimEngine;
 use thalweg_lab::results::Results;
 
 use crate::failure::{Failure, Result};
+use advise::AdviseArgs;
 use draw::DrawArgs;
 use export::ExportArgs;
+use path_from::PathFromArgs;
 pub use program::this_program;
 use results::{CompareArgs, MergeArgs, ReportArgs, VerifyArgs};
 use run::RunArgs;
@@ -45,6 +49,10 @@ pub struct LabArgs {
 enum LabCommand {
     /// Run scenarios, judge what they expect, write reports
     Run(RunArgs),
+    /// Say which recovery rules serve a path better than the shipped ones, and what they cost
+    Advise(AdviseArgs),
+    /// Read a path off the log (qlog) of a transfer
+    PathFrom(PathFromArgs),
     /// Judge policies on drawn paths: paths that nobody chose
     Draw(DrawArgs),
     /// Show how one set of results differs from another, seed by seed
@@ -85,6 +93,8 @@ impl LabArgs {
     pub fn run_with(self, engine: &dyn Engine) -> Result<()> {
         match self.command {
             LabCommand::Run(args) => args.run(engine),
+            LabCommand::Advise(args) => args.run(engine, stop_on_interrupt()),
+            LabCommand::PathFrom(args) => args.run(),
             LabCommand::Draw(args) => args.run(engine),
             LabCommand::Compare(args) => args.run(engine),
             LabCommand::List(args) => args.run(engine),
@@ -100,7 +110,7 @@ impl LabArgs {
 }
 
 /// Becomes true at the first Ctrl-C; the second ends the program.
-fn stop_on_interrupt() -> &'static AtomicBool {
+pub(crate) fn stop_on_interrupt() -> &'static AtomicBool {
     static STOP: AtomicBool = AtomicBool::new(false);
     std::thread::spawn(|| {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };

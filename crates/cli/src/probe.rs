@@ -3,13 +3,17 @@
 mod chance;
 mod client;
 mod hop;
+mod https;
 mod json;
 mod live;
+mod load;
+mod loading;
 mod measured;
 mod page;
 mod server;
 mod socket;
 mod table;
+mod timers;
 mod words;
 
 use clap::{Args, Subcommand};
@@ -29,7 +33,9 @@ Examples:
   thalweg probe server
   thalweg probe example.org
   thalweg probe example.org --for 2m --report path.html
-  thalweg probe 192.0.2.7 --for 1h --json > path.json")]
+  thalweg probe example.org --for 1m --load both      # the server: thalweg probe server --load 100Mbps
+  thalweg probe 192.0.2.7 --for 1h --json > path.json
+  thalweg probe https://example.org          # any HTTP/3 server: round trips only")]
 pub struct ProbeArgs {
     #[command(subcommand)]
     command: Option<Command>,

@@ -21,8 +21,13 @@ struct Server {
 
 impl Server {
     fn start(listen: &str) -> Server {
+        Server::start_with(listen, &[])
+    }
+
+    fn start_with(listen: &str, more: &[&str]) -> Server {
         let args = ["probe", "server", "--json", "--listen", listen];
-        let mut child = thalweg(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            thalweg(&[&args[..], more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let hello: Value = serde_json::from_str(&line).unwrap();
@@ -233,6 +238,97 @@ fn without_a_server_of_its_kind_it_says_so() {
     }
 }
 
+/// A server that carries loads, which needs a second port beside its own.
+fn carrying(rate: &str) -> Server {
+    loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        drop(socket);
+        let is_free = |port: u16| UdpSocket::bind(("127.0.0.1", port)).is_ok();
+        if address.port().checked_add(1).is_some_and(is_free) {
+            return Server::start_with(&address.to_string(), &["--load", rate]);
+        }
+    }
+}
+
+#[test]
+fn a_load_shows_the_rate_that_the_server_allows() {
+    let server = carrying("20Mbps");
+    let place = Place::new();
+    let paths = place.arg("path.toml");
+    let args = ["--load", "down", "--for", "6s", "--json", "--scenario", &paths];
+    let output = run(&[&["probe", &server.address.to_string()], &args[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = result(&output);
+    assert!(result["no_load"].is_null(), "{result}");
+    let [load] = &result["measured"]["loads"].as_array().unwrap()[..] else { panic!("{result}") };
+    let rate = load["rate_bps"].as_f64().unwrap();
+    assert!(load["way"] == "down" && (10e6..24e6).contains(&rate), "{load}");
+    assert!(load["rpm"].as_u64().unwrap() > 0 && load["largest_datagram"].as_u64().unwrap() >= 1200, "{load}");
+    let downloads = &result["answer"]["meaning"][2];
+    assert!(downloads.as_str().unwrap().starts_with("downloads: "), "{downloads}");
+    let paths = std::fs::read_to_string(paths).unwrap();
+    assert_eq!(paths.matches("rate = \"1 Gbps\"").count(), 1, "{paths}");
+    // What each timer would have done.
+    let timers = result["timers"].as_array().unwrap();
+    assert!(
+        timers.len() >= 3 && timers[0]["rule"] == "rtt=classic" && timers[0]["set"].as_u64() > Some(50),
+        "{result}"
+    );
+}
+
+#[test]
+fn an_upload_is_held_to_the_rate_that_the_server_allows() {
+    let server = carrying("8Mbps");
+    let args = ["--load", "up", "--for", "6s", "--json"];
+    let output = run(&[&["probe", &server.address.to_string()], &args[..]].concat());
+    let result = result(&output);
+    let [load] = &result["measured"]["loads"].as_array().unwrap()[..] else { panic!("{result}") };
+    let rate = load["rate_bps"].as_f64().unwrap();
+    assert!(load["way"] == "up" && (4e6..10e6).contains(&rate), "{load}");
+}
+
+#[test]
+fn without_a_server_of_loads_the_rest_is_measured() {
+    let server = Server::start("127.0.0.1:0");
+    let output = run(&["probe", &server.address.to_string(), "--load", "up", "--for", "9s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("no load: cannot reach") && said.contains("with --load RATE"), "{said}");
+    assert!(said.contains("not measured without load") && said.contains("\n  round trip      median "), "{said}");
+}
+
+#[test]
+fn any_http_server_gives_round_trips() {
+    let place = Place::new();
+    place.add("a.bin", 1000);
+    let (cert, key) = (place.path("cert.pem"), place.path("key.pem"));
+    let made = thalweg_files::certificate::Identity::self_signed(&["localhost"]).unwrap();
+    std::fs::write(&cert, made.certificate_pem()).unwrap();
+    std::fs::write(&key, made.key_pem()).unwrap();
+    let args = ["--cert", &place.arg("cert.pem"), "--key", &place.arg("key.pem")];
+    let server = common::Server::start(&place.path("site"), &args);
+    let url = format!("https://localhost:{}/a.bin", server.address.port());
+    let probe = |url: &str| {
+        let mut command = thalweg(&["probe", url, "--for", "2s", "--json"]);
+        let child = command.env("SSL_CERT_FILE", &cert).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        finish(child.unwrap())
+    };
+    let output = probe(&url);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = result(&output);
+    assert!(result["status"].as_str().unwrap().starts_with("200"), "{result}");
+    let time = |name: &str| result[name].as_f64().unwrap();
+    assert!(time("answered") > 0.0 && time("answered") <= time("handshake") && time("first_byte") > 0.0, "{result}");
+    let trips = &result["round_trip"];
+    assert!(trips["count"].as_u64() > Some(50) && trips["p50"].as_f64() < Some(10.0), "{result}");
+    // One that is not trusted is named as such.
+    let other = common::Server::start(&place.path("site"), &[]);
+    let output = probe(&other.url("a.bin"));
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    assert!(text(&output.stderr).contains("certificate"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn what_cannot_work_is_said() {
     for (args, code, said) in [
@@ -241,6 +337,12 @@ fn what_cannot_work_is_said() {
         (&["probe", "127.0.0.1", "--every", "0ms"], 2, "from 1 ms to 1 s"),
         (&["probe", "127.0.0.1", "--every", "10us"], 2, "from 1 ms to 1 s"),
         (&["probe", "127.0.0.1", "--for", "3"], 2, "no unit"),
+        (&["probe", "127.0.0.1", "--load", "both", "--for", "9s"], 2, "of 10 s or more"),
+        (&["probe", "127.0.0.1", "--load", "sideways"], 2, "sideways"),
+        (&["probe", "server", "--load", "7"], 2, "a rate"),
+        (&["probe", "server", "--load", "7kbps"], 2, "100 kbps or more"),
+        (&["probe", "https://localhost", "--load", "up"], 2, "--load needs a probe server"),
+        (&["probe", "https://"], 2, "https://"),
         (&["probe", "127.0.0.1:0"], 2, "port 0 receives nothing"),
         (&["probe", "127.0.0.1", "--report", "/nowhere/at/all.html"], 1, "cannot write /nowhere/at/all.html"),
         (&["probe", "127.0.0.1", "--csv", "/"], 1, "cannot write /"),

@@ -59,6 +59,28 @@ fn the_cause_is_what_costs_most_and_not_where_the_sender_waits() {
 }
 
 #[test]
+fn the_path_of_a_log_is_a_path_of_the_lab() {
+    let place = Place::new();
+    let [client, server] = logs(&place);
+    let file = place.arg("path.toml");
+    let done = run(&["lab", "path-from", &server, "--out", &file]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let written = fs::read_to_string(&file).unwrap();
+    for path in ["model", "replay"] {
+        let args = ["relay", "0=127.0.0.1:9", &file, "--path", path, "--for", "50 ms"];
+        assert!(run(&args).status.success(), "{path}: {written}");
+    }
+    let down = written.lines().find(|line| line.starts_with("down = ")).unwrap();
+    let kbps: f64 = down.split("rate = \"").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((kbps / 20_000.0 - 1.0).abs() < 0.05, "{down}");
+    assert!(down.contains("loss = 0.00") && written.contains("packets = ["), "{written}");
+    // A receiver does not know.
+    let done = run(&["lab", "path-from", &client]);
+    assert_eq!((done.status.code(), done.stdout.len()), (Some(2), 0));
+    assert!(text(&done.stderr).contains("log of the receiver"), "{}", text(&done.stderr));
+}
+
+#[test]
 fn what_is_no_log_is_said_and_nothing_is_printed() {
     let place = Place::new();
     let cases: [(&str, &[u8], &str); 5] = [

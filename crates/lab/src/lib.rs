@@ -4,11 +4,12 @@
 //! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs
 //! every point with every seed on an [`Engine`](engine::Engine); results are kept in a [`store`] so that anyone can
 //! reproduce them bit for bit; [`summary`] sums them up with [`stats`] and judges each expectation; [`judgment`] says
-//! whether all of it passes. [`trace`] writes qlog files and packets of one run. [`distinct`] finds policies that are
-//! the same under two names.
+//! whether all of it passes. [`advise`] says which policies serve a path. [`trace`] writes qlog files and packets of
+//! one run. [`distinct`] finds policies that are the same under two names.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod advise;
 pub mod answer;
 pub mod choices;
 pub mod distinct;

@@ -64,6 +64,22 @@ up   = { rate = "20 Mbps", delay = "0 s", queue = "270 ms" }
 down = { rate = "20 Mbps", delay = "0 s", queue = "270 ms" }"#,
     },
     Preset {
+        name: "wifi-scan",
+        doc: "a wireless card that looks for other networks: every 5 s it stops for 60-120 ms",
+        toml: r#"
+suspend = { at = "1 s", every = "5 s", for = "60 ms..120 ms", held = "before" }
+up   = { rate = "20 Mbps", delay = "2 ms", queue = "270 ms" }
+down = { rate = "20 Mbps", delay = "2 ms", queue = "270 ms" }"#,
+    },
+    Preset {
+        name: "wifi-sleep",
+        doc: "a wireless card that saves power: it sleeps for half of every beacon interval of 102.4 ms",
+        toml: r#"
+up   = { rate = "20 Mbps", delay = "2 ms", queue = "270 ms" }
+down = { rate = "20 Mbps", delay = "2 ms", queue = "270 ms",
+         suspend = { every = "102.4 ms", for = "51.2 ms", held = "before" } }"#,
+    },
+    Preset {
         name: "satellite",
         doc: "a geostationary satellite: 250/3 Mbps, 300 ms one way",
         toml: r#"

@@ -5,9 +5,13 @@
 //! LOAD is the share of 20 Mbps each way that somebody else sends, in packets of 1500 bytes at random times.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../tests/all/bulk.rs"]
+#[allow(dead_code)]
+mod bulk;
 #[path = "../tests/all/judge.rs"]
 mod judge;
 #[path = "../tests/all/world.rs"]
+#[allow(dead_code)]
 mod world;
 
 use thalweg_link::{Spread, Streams};

@@ -1,7 +1,7 @@
 //! The answer to a measurement: one sentence that is true, the evidence, and what it means for people.
 
 use serde::Serialize;
-use thalweg_units::{Duration, human_duration};
+use thalweg_units::{Duration, Rate, human_duration};
 
 use crate::hop::FirstHop;
 use crate::loss::EcnFate;
@@ -348,6 +348,20 @@ fn evidence(summary: &Summary) -> Vec<String> {
     if !marks.is_empty() {
         lines.push(format!("ECN: {}", marks.join(", ")));
     }
+    for trains in &summary.trains {
+        let (name, rate) = (trains.way.name(), rounded(trains.rate));
+        let (low, high) = (rounded(trains.low), rounded(trains.high));
+        let (whole, sent) = (trains.whole, trains.sent);
+        lines.push(format!("trains {name}: {rate}, half of them {low} to {high}; {whole} of {sent} came whole"));
+    }
+    for load in summary.loads.iter().filter(|load| load.largest > 0) {
+        let (way, lost) = (load.way.name(), share(load.loss));
+        let queue = human_duration(load.queue);
+        let largest = load.largest;
+        lines.push(format!(
+            "load {way}: a queue of {queue}, {lost} of the datagrams lost; the largest that was seen to pass has {largest} B"
+        ));
+    }
     let suspensions = Trouble::of(summary.events.iter().map(|event| event.length()));
     if suspensions.count > 0 {
         let series = summary.events.iter().filter_map(|event| event.series).max().map_or(0, |series| series + 1);
@@ -397,5 +411,41 @@ fn meaning(summary: &Summary) -> Vec<String> {
     let (middle, high) = (summary.round_trips.quantile(1, 2), summary.round_trips.quantile(99, 100));
     let (middle, high) = (human_duration(middle), human_duration(high));
     let games = format!("games: actions take {middle} to the server and back, one in a hundred {high} or more");
-    vec![calls, games, "downloads: not measured without load".to_owned()]
+    let mut lines = vec![calls, games];
+    lines.extend(loads(summary));
+    lines
+}
+
+/// A rate to three digits.
+fn rounded(rate: Rate) -> Rate {
+    let mut step = 1;
+    while rate.bps() / step >= 1_000 {
+        step *= 10;
+    }
+    Rate::from_bps((rate.bps() + step / 2) / step * step)
+}
+
+/// What the path does under load: what it means for downloads and uploads, and for whoever calls meanwhile.
+fn loads(summary: &Summary) -> Vec<String> {
+    if summary.loads.is_empty() {
+        return vec!["downloads: not measured without load".to_owned()];
+    }
+    let told = summary.loads.iter().map(|load| {
+        let what = if load.way == Way::Up { "uploads" } else { "downloads" };
+        let longer = load.loaded.saturating_sub(load.idle);
+        let meanwhile = match longer.as_nanos() as f64 {
+            longer if longer >= BAD_QUEUE => ", which spoils a call",
+            longer if longer >= 50e6 => ", which a game notices",
+            _ => "",
+        };
+        format!(
+            "{what}: {}; meanwhile round trips take {} instead of {} (95 % {}){meanwhile}, {} in a minute (RPM)",
+            rounded(load.rate),
+            human_duration(load.loaded),
+            human_duration(load.idle),
+            human_duration(load.loaded_p95),
+            load.rpm
+        )
+    });
+    told.collect()
 }

@@ -3,7 +3,8 @@
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use crate::slot::next_slot;
-use crate::trace::{Break, BreakCause, Datagram, Trace};
+use crate::trace::{Break, BreakCause, Datagram, Trace, Way};
+use crate::train::{ClientTrains, Train};
 use crate::wire::{
     ANSWER, ClientKind, Cookie, Downward, FromClient, FromServer, MOST_ARRIVALS, Refusal, ServerKind, Upward, ecn_of,
 };
@@ -39,6 +40,8 @@ pub struct ClientConfig {
     pub marks: bool,
     /// How long to send; `None`: until [`Client::stop`].
     pub length: Option<Duration>,
+    /// Whether to send a [train](crate::train_rates) a second, for an hour at most.
+    pub trains: bool,
 }
 
 /// Why there is no measurement.
@@ -124,6 +127,7 @@ pub struct Client {
     /// When the last datagram of the server came, and the last news of an arrival there.
     heard: Instant,
     learned: Instant,
+    trains: ClientTrains,
     error: Option<ClientError>,
 }
 
@@ -156,6 +160,7 @@ impl Client {
             end: None,
             heard: now,
             learned: now,
+            trains: ClientTrains::default(),
             error: None,
         }
     }
@@ -164,7 +169,9 @@ impl Client {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Hello { next, until } | State::Finishing { next, until, .. } => Some(next.min(until)),
-            State::Running { next, .. } => Some(self.end.map_or(next, |end| next.min(end))),
+            State::Running { next, .. } => {
+                [self.end, self.trains.due()].into_iter().flatten().fold(next, Instant::min).into()
+            }
             State::Done => None,
         }
     }
@@ -194,6 +201,12 @@ impl Client {
         (self.trace, self.breaks)
     }
 
+    /// Trains that came so far.
+    pub fn trains(&mut self) -> &[Train] {
+        self.trains.end();
+        &self.trains.trains
+    }
+
     /// When the last datagram of the server came, and when the last news of an arrival there: where either was long
     /// ago, the path may be suspended.
     pub fn last_news(&self) -> (Instant, Instant) {
@@ -209,6 +222,12 @@ impl Client {
     /// analysed part by part.
     pub fn cut(&mut self, now: Instant) -> Option<Trace> {
         self.trace.cut(now.as_nanos())
+    }
+
+    /// Says that a load fills a way from a time on, and until when it did once that is known: what is measured then is
+    /// kept apart.
+    pub fn loaded(&mut self, way: Way, from: Instant, until: Option<Instant>) {
+        self.trace.loads[way as usize] = Some((from.as_nanos(), until.map_or(u64::MAX, |until| until.as_nanos())));
     }
 
     /// Datagrams of the client's stream.
@@ -295,6 +314,12 @@ impl Client {
                 self.trace.up.push(Datagram::sent_at(now.as_nanos(), late, ecn));
                 ClientKind::Probe(upward)
             }
+            State::Running { cookie, .. } => {
+                let cookie = *cookie;
+                let at = now.as_nanos();
+                let is_loaded = self.trace.loads.iter().flatten().any(|(from, until)| (*from..*until).contains(&at));
+                ClientKind::Train(self.trains.next(now, cookie, is_loaded)?)
+            }
             _ => return None,
         };
         FromClient { nonce: self.nonce, kind }.encode(out);
@@ -327,6 +352,7 @@ impl Client {
             (State::Running { .. }, ServerKind::Refused(refusal)) if self.come() == 0 => {
                 self.refused(refusal);
             }
+            (State::Running { .. }, ServerKind::Train(train)) => self.trains.receive(arrived, &train),
             (State::Running { .. }, ServerKind::Bye) => self.look_again(now, BreakCause::Stopped),
             (State::Finishing { .. }, ServerKind::Bye | ServerKind::Refused(_)) => self.state = State::Done,
             (State::Running { .. } | State::Finishing { .. }, ServerKind::Probe(downward)) => {
@@ -371,6 +397,9 @@ impl Client {
         self.end = self.end.or_else(|| self.config.length.map(|length| now + length));
         (self.heard, self.learned) = (now, now);
         self.state = State::Running { cookie, next: now };
+        if self.config.trains {
+            self.trains.begin(now);
+        }
     }
 
     /// Brings the times of a datagram to the clock that the server had in the first session. `None` if they are none

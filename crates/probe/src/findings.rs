@@ -3,6 +3,7 @@
 use thalweg_units::DurationExt;
 
 use crate::clock::Clock;
+use crate::loaded::Loaded;
 use crate::loss::{Fate, fate};
 use crate::passage::{Passage, passages, round_trips};
 use crate::pause::{End, Pause, explained_by, pauses};
@@ -22,8 +23,12 @@ pub struct WayFindings {
     pub queues: Vec<StandingQueue>,
 }
 
+/// After a load its queue drains for as long, in nanoseconds: until then nothing counts.
+const DRAIN: i64 = 1_500_000_000;
+
 /// What a trace tells about a path. Times are nanoseconds of the client's clock since the measurement began. Everything
-/// belongs to the time that the trace [owns](Trace::own).
+/// belongs to the time that the trace [owns](Trace::own), and nothing but [`loaded`](Findings::loaded) to the time of a
+/// [load](Trace::loads).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Findings {
@@ -43,6 +48,8 @@ pub struct Findings {
     pub pauses: Vec<Pause>,
     /// Datagrams of the client's stream of which it is not known whether they arrived.
     pub unknown: u64,
+    /// What was measured while a load filled the way up, and the way down.
+    pub(crate) loaded: [Loaded; 2],
 }
 
 impl Findings {
@@ -68,7 +75,16 @@ impl Findings {
 
         let since = |at: u64| i64::try_from(i128::from(at) - i128::from(trace.started)).unwrap_or(i64::MAX);
         let (from, until) = (since(trace.own.0), since(trace.own.1));
-        let is_own = |at: i64| (from..until).contains(&at);
+        let loads = trace.loads.map(|load| load.map(|(from, until)| (since(from), since(until))));
+        let is_quiet = |at: i64| {
+            let mut loads = loads.iter().flatten();
+            !loads.any(|(from, until)| (*from..until.saturating_add(DRAIN)).contains(&at))
+        };
+        let loaded = [(0, &up), (1, &down)].map(|(way, passages)| {
+            let span: Option<(i64, i64)> = loads[way];
+            span.map(|span| Loaded::of(passages, &round_trips, span)).unwrap_or_default()
+        });
+        let is_own = |at: i64| (from..until).contains(&at) && is_quiet(at);
         up.retain(|passage| is_own(passage.sent));
         down.retain(|passage| is_own(passage.sent));
         round_trips.retain(|(at, _)| is_own(*at));
@@ -86,7 +102,13 @@ impl Findings {
             up: WayFindings { fate: fate(&up), queues: queues_up, passages: up },
             down: WayFindings { fate: fate(&down), queues: queues_down, passages: down },
             unknown: unknown as u64,
+            loaded,
         })
+    }
+
+    /// What was measured while this way was loaded.
+    pub fn loaded(&self, way: Way) -> &Loaded {
+        &self.loaded[way as usize]
     }
 
     /// One way.

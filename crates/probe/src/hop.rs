@@ -111,6 +111,84 @@ impl FirstHop {
     }
 }
 
+/// Hops beyond the first that are asked, at most: the links of a home, of its provider and of the next network.
+const MOST_HOPS: u8 = 8;
+/// From one datagram to a hop beyond the first to the next.
+const FURTHER: Duration = Duration::from_secs(1);
+/// Rounds in which all hops are asked; then only those up to one after the last that answered.
+const ALL_HOPS: u32 = 2;
+
+/// Decides when hops beyond the first are asked, and which.
+#[derive(Clone, Debug, Default)]
+pub struct FurtherHops {
+    last: Option<Instant>,
+    next: u8,
+    rounds: u32,
+    farthest: u8,
+}
+
+impl FurtherHops {
+    /// The hop to ask now, if it is time to: 2 is the one after the first.
+    pub fn due(&mut self, now: Instant) -> Option<u8> {
+        if self.last.is_some_and(|last| now.saturating_since(last) < FURTHER) {
+            return None;
+        }
+        self.last = Some(now);
+        let most = if self.rounds < ALL_HOPS { MOST_HOPS } else { (self.farthest + 1).clamp(2, MOST_HOPS) };
+        if self.next < 2 || self.next > most {
+            self.rounds += u32::from(self.next > most);
+            self.next = 2;
+        }
+        self.next += 1;
+        Some(self.next - 1)
+    }
+
+    /// A hop has answered.
+    pub fn answered(&mut self, hop: u8) {
+        self.farthest = self.farthest.max(hop);
+    }
+}
+
+/// A router on the way.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Hop {
+    /// How many hops away it is.
+    pub hop: u8,
+    /// Who answered, last.
+    pub address: Option<IpAddr>,
+    /// Datagrams that asked it, and how many it answered.
+    pub asked: u32,
+    /// See [`asked`](Self::asked).
+    pub answers: u32,
+    /// The least round trip, in nanoseconds.
+    pub least: i64,
+    /// The median round trip, in nanoseconds.
+    pub round_trip: i64,
+}
+
+/// The routers on the way that answered, by distance; `samples` have the distance that each was to cross.
+///
+/// The round trip to a router is that of the path to it and the time that it takes for its answer, which routers do
+/// last of all: that it is longer than that to the next one says nothing of the path.
+pub fn hops(samples: &[(u8, HopSample)]) -> Vec<Hop> {
+    let of = |hop: u8| {
+        let asked = samples.iter().filter(|(other, _)| *other == hop);
+        let answers: Vec<(i64, Option<IpAddr>)> =
+            asked.clone().filter_map(|(_, sample)| Some((sample.answer?.0 - sample.sent, sample.answer?.1))).collect();
+        let mut trips: Vec<i64> = answers.iter().map(|(trip, _)| *trip).collect();
+        let round_trip = crate::quantiles::of(&mut trips, 1, 2)?;
+        Some(Hop {
+            hop,
+            address: answers.iter().rev().find_map(|(_, from)| *from),
+            asked: asked.count() as u32,
+            answers: answers.len() as u32,
+            least: trips.iter().copied().min()?,
+            round_trip,
+        })
+    };
+    (1..=MOST_HOPS).filter_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +218,34 @@ mod tests {
         let none = with(&[sample(9080, 9083), sample(5090, 0)]);
         assert_eq!((none.held, none.passed, none.stopped()), (0, 0, None));
         assert_eq!(FirstHop::of(&[sample(7000, 0)], &events), None);
+    }
+
+    #[test]
+    fn hops_are_asked_in_turn_and_those_that_never_answer_no_more() {
+        let mut further = FurtherHops::default();
+        let mut asked = Vec::new();
+        for ms in (0..40_000).step_by(20) {
+            if let Some(hop) = further.due(Instant::from_nanos(ms * 1_000_000)) {
+                asked.push(hop);
+                if hop <= 3 {
+                    further.answered(hop);
+                }
+            }
+        }
+        assert_eq!(asked.len(), 40);
+        assert_eq!(asked[..15], [2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 5, 6, 7, 8, 2]);
+        assert!(asked[14..].iter().all(|hop| *hop <= 4), "{asked:?}");
+    }
+
+    #[test]
+    fn routers_that_answered_are_told_by_distance() {
+        let samples =
+            [(3, sample(10, 25)), (2, sample(1, 5)), (3, sample(50, 61)), (4, sample(70, 0)), (3, sample(90, 130))];
+        let found = hops(&samples);
+        let seen: Vec<_> =
+            found.iter().map(|hop| (hop.hop, hop.answers, hop.least / MS, hop.round_trip / MS)).collect();
+        assert_eq!(seen, [(2, 1, 4, 4), (3, 3, 11, 15)]);
+        assert_eq!(hops(&[]), []);
     }
 
     #[test]

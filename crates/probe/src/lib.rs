@@ -16,9 +16,13 @@
 //! | pauses of either end | [`pauses`] |
 //! | loss, reordering, duplicates | [`fate`] |
 //! | all of it | [`Findings`], and for long measurements [`Summary`] |
-//! | the first hop | [`FirstHop`] |
+//! | the first hop, and those after it | [`FirstHop`], [`hops`] |
+//! | rate, queue and responsiveness under load | [`LoadFindings`] |
+//! | which loads a server carries | [`Loads`] |
+//! | rate of the bottleneck from trains | [`train_rates`] |
+//! | what timers would have done | [`Followed`] |
 //! | one sentence | [`answer()`] |
-//! | the path for the lab | [`scenario()`], [`Replay`] |
+//! | the path for the lab | [`scenario()`], [`model`], [`Replay`] |
 //!
 //! Nothing here reads a clock or draws a number: the same code measures over the network and over the links of the lab,
 //! where the truth is known.
@@ -30,6 +34,9 @@ mod client;
 mod clock;
 mod findings;
 mod hop;
+mod load;
+mod loaded;
+mod loads;
 mod loss;
 mod passage;
 mod pause;
@@ -40,20 +47,27 @@ mod server;
 mod slot;
 mod summary;
 mod suspension;
+mod timers;
 mod trace;
+mod train;
 pub mod wire;
 
 pub use answer::{Answer, Cause, Vantage, answer};
 pub use client::{Client, ClientConfig, ClientError};
 pub use clock::{Clock, ClockPiece};
 pub use findings::{Findings, WayFindings};
-pub use hop::{FirstHop, HopSample, HopSchedule};
+pub use hop::{FirstHop, FurtherHops, Hop, HopSample, HopSchedule, hops};
+pub use load::{Load, rate, responsiveness};
+pub use loaded::{LoadFindings, Loaded};
+pub use loads::{LoadLimits, Loads, NoLoad};
 pub use loss::{Burst, EcnFate, Fate, Gilbert, fate};
 pub use passage::{Passage, passages, round_trips};
 pub use pause::{End, Pause, explained_by, pauses};
 pub use queue::{StandingQueue, standing_queues};
-pub use scenario::{Replay, scenario};
+pub use scenario::{Replay, model, scenario};
 pub use server::{LEAD, Peer, SESSION_END, Server, ServerConfig, ServerCounts};
 pub use summary::{Point, Spike, Summary, WaySummary};
 pub use suspension::{Event, Noise, Suspension, events, suspensions};
+pub use timers::{Followed, Timer, TimerFindings};
 pub use trace::{Break, BreakCause, Datagram, Trace, Way};
+pub use train::{Train, TrainFindings, train_rates};

@@ -7,6 +7,7 @@ use thalweg_link::{Probability, Quantiles};
 use thalweg_units::{Duration, DurationExt, Rate, exact_duration, math};
 
 use crate::findings::Findings;
+use crate::load::PROBE;
 use crate::passage::Passage;
 use crate::summary::{Summary, WaySummary};
 use crate::suspension::{Event, Suspension};
@@ -175,10 +176,33 @@ fn process(events: &[&Event], length: i64, indent: &str) -> String {
     format!("{indent}suspend = {{ every = \"{every}\", for = \"{lasts}\", random = true, held = \"before\" }}\n")
 }
 
+/// The shortest queue that a model gets: what a load did not lengthen is a few packets long.
+const LEAST_QUEUE: u64 = 4 * 1_500;
+
+/// Rate and queue of a way, and how long a datagram of the measurement took on the wire, in nanoseconds.
+fn bottleneck(way: Way, summary: &Summary) -> (String, f64) {
+    match summary.load(way) {
+        Some(load) => {
+            let queue = load.rate.bytes_in(load.queue).max(LEAST_QUEUE);
+            let wire = PROBE[way as usize] * 8e9 / load.rate.bps().max(1) as f64;
+            (format!("rate = \"{} kbps\"\nqueue = \"{queue} B\"\n", (load.rate.bps() / 1_000).max(1)), wire)
+        }
+        None => match summary.trains.iter().find(|trains| trains.way == way) {
+            Some(trains) => {
+                let wire = PROBE[way as usize] * 8e9 / trains.rate.bps().max(1) as f64;
+                (format!("rate = \"{} kbps\"\nqueue = \"1 s\"\n", (trains.rate.bps() / 1_000).max(1)), wire)
+            }
+            None => ("rate = \"1 Gbps\"\nqueue = \"1 s\"\n".to_owned(), 0.0),
+        },
+    }
+}
+
 fn direction(way: Way, summary: &Summary, of_way: &WaySummary) -> String {
-    let mut text = format!("[path.model.{}]\nrate = \"1 Gbps\"\nqueue = \"1 s\"\n", way.name());
+    let (bottleneck, wire) = bottleneck(way, summary);
+    let mut text = format!("[path.model.{}]\n{bottleneck}", way.name());
     match Fitted::of(&of_way.delays) {
         Some(fit) => {
+            let fit = Fitted { base: (fit.base - wire).max(0.0), ..fit };
             let (mean, deviation) = fit.moments();
             let (mean, deviation) = (micros(mean), micros(deviation));
             let _ = writeln!(text, "delay = \"{}\"", micros(fit.base));
@@ -186,7 +210,8 @@ fn direction(way: Way, summary: &Summary, of_way: &WaySummary) -> String {
                 writeln!(text, "jitter = {{ shape = \"lognormal\", mean = \"{mean}\", deviation = \"{deviation}\" }}");
         }
         None => {
-            let _ = writeln!(text, "delay = \"{}\"", micros(of_way.delays.min().nanos() as f64));
+            let least = of_way.delays.min().nanos() as f64;
+            let _ = writeln!(text, "delay = \"{}\"", micros((least - wire).max(0.0)));
         }
     }
     if let Some(gilbert) = of_way.fate.gilbert() {
@@ -197,24 +222,36 @@ fn direction(way: Way, summary: &Summary, of_way: &WaySummary) -> String {
     text + &process(&alone, summary.length, "")
 }
 
-/// The measured path in TOML, as a scenario has it: `[path.model]`, fitted, and `[path.replay]`, which reads the two
-/// files of a [`Replay`] by these names, up and down.
+/// The fitted path in TOML: `[path.model]`.
 ///
-/// The model has for each way a fixed and a log-normal delay, losses as Gilbert has them, and suspensions at random
-/// times of random length, each way by itself and both together; that they come in series is not in it. The rate of
-/// the path is not known without load: both have 1 Gbps.
-pub fn scenario(summary: &Summary, traces: [&str; 2]) -> String {
-    let mut text = String::from(
-        "# A path as it was measured. The rate was not: write the rate of the path where it is known, and its queue.\n\n",
-    );
+/// It has for each way a fixed and a log-normal delay, losses as Gilbert has them, and suspensions at random times of
+/// random length, each way by itself and both together; that they come in series is not in it. A way that was loaded
+/// has the rate and the queue that this showed. Otherwise it has the rate that trains showed, or 1 Gbps, and a queue of
+/// 1 s: how long it is, nothing but a load shows.
+pub fn model(summary: &Summary) -> String {
     let both: Vec<&Event> = summary.events.iter().filter(|event| event.way() == "both").collect();
-    let of_both = process(&both, summary.length, "");
-    text += "# Fitted: delays, losses, and suspensions at random times.\n[path.model]\n";
-    text += &of_both;
+    let mut text = String::from("# Fitted: delays, losses, and suspensions at random times.\n[path.model]\n");
+    text += &process(&both, summary.length, "");
     for way in Way::BOTH {
         text += "\n";
         text += &direction(way, summary, summary.way(way));
     }
+    text
+}
+
+/// The measured path in TOML, as a scenario has it: `[path.model]`, see [`model`], and `[path.replay]`, which reads the
+/// two files of a [`Replay`] by these names, up and down.
+pub fn scenario(summary: &Summary, traces: [&str; 2]) -> String {
+    let is_known = |way: &Way| summary.load(*way).is_some() || summary.trains.iter().any(|trains| trains.way == *way);
+    let known = Way::BOTH.into_iter().filter(is_known).count();
+    let mut text = String::from(match known {
+        0 => {
+            "# A path as it was measured. The rate was not: write the rate of the path where it is known, and its queue.\n\n"
+        }
+        1 => "# A path as it was measured. The rate of one way was not: it has 1 Gbps.\n\n",
+        _ => "# A path as it was measured.\n\n",
+    });
+    text += &model(summary);
     text += "\n# What was measured, as it was.\n";
     for (way, trace) in Way::BOTH.into_iter().zip(traces) {
         let least = micros(summary.way(way).delays.min().nanos() as f64);

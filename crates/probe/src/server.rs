@@ -16,9 +16,10 @@ use ring::hmac;
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use crate::slot::next_slot;
+use crate::train::ServerTrains;
 use crate::wire::{
     ANSWER, ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, Downward, FromClient, FromServer, MOST_ARRIVALS, MOST_REPORTS,
-    Refusal, Report, ServerKind, TICK, UP_SIZE, Upward, VERSION, ecn_of, fitting,
+    Refusal, Report, ServerKind, TICK, TRAIN_SIZE, TrainUp, UP_SIZE, Upward, VERSION, ecn_of, fitting,
 };
 
 /// How long after the last datagram of its client a session ends.
@@ -131,12 +132,14 @@ struct Session {
     fresh: u32,
     /// Index of the next that is reported again.
     again: u32,
+    trains: ServerTrains,
 }
 
 impl Session {
     fn due(&self) -> Instant {
         let end = self.last + SESSION_END;
-        self.next.map_or(end, |next| next.min(end))
+        let due = self.trains.due().filter(|_| self.next.is_some());
+        [self.next, due].into_iter().flatten().fold(end, Instant::min)
     }
 
     fn end(&self) -> u32 {
@@ -191,7 +194,7 @@ impl Session {
 }
 
 /// Who shares limits: an IPv4 address, or an IPv6 network of 64 bits, which a single user may have whole.
-fn network(address: SocketAddr) -> [u8; 9] {
+pub(crate) fn network(address: SocketAddr) -> [u8; 9] {
     let mut network = [0; 9];
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => network[1..5].copy_from_slice(&ip.octets()),
@@ -313,6 +316,10 @@ impl Server {
         let (upward, is_finish) = match &message.kind {
             ClientKind::Probe(upward) => (upward, false),
             ClientKind::Finish(upward) => (upward, true),
+            ClientKind::Train(train) => {
+                self.train(now, arrived, from, message.nonce, train);
+                return None;
+            }
             other => {
                 if !self.may_answer(now, from) {
                     self.counts.ignored += 1;
@@ -368,6 +375,25 @@ impl Server {
         answer
     }
 
+    /// Takes a datagram of a train. Only a session has trains, and none that is refused is answered.
+    fn train(&mut self, now: Instant, arrived: Instant, from: SocketAddr, nonce: u64, train: &TrainUp) {
+        let is_known = |session: &&mut Session| session.nonce == nonce && session.cookie == train.cookie;
+        let session = self.sessions.get_mut(&from).filter(is_known).filter(|session| session.next.is_some());
+        let Some(session) = session else {
+            self.counts.ignored += 1;
+            return;
+        };
+        let due = session.due();
+        if session.trains.receive(now, arrived, train) {
+            session.received_bytes += TRAIN_SIZE as u64;
+        } else {
+            self.counts.ignored += 1;
+        }
+        let now_due = session.due();
+        self.agenda.remove(&(due, from));
+        self.agenda.insert((now_due, from));
+    }
+
     /// Begins a session, or says why not.
     fn begin(&mut self, now: Instant, from: SocketAddr, nonce: u64, upward: &Upward) -> Option<Refusal> {
         let epoch = self.epoch(now);
@@ -399,6 +425,7 @@ impl Server {
             first: 0,
             fresh: 0,
             again: 0,
+            trains: ServerTrains::default(),
         };
         self.networks.insert(network, of_network + 1);
         self.agenda.insert((session.due(), from));
@@ -429,14 +456,26 @@ impl Server {
                 continue;
             }
             let slot = session.next?;
-            session.next = Some(next_slot(slot, now, session.interval));
+            // The stream goes first: it is what is measured to the microsecond.
+            let train = if slot <= now { None } else { session.trains.next(now) };
+            let size = if train.is_some() { TRAIN_SIZE } else { DOWN_SIZE } as u64;
             // One that has not been paid for is left out; its place in time stays empty.
-            let is_paid = session.sent_bytes + DOWN_SIZE as u64 <= session.received_bytes;
-            let ecn = ecn_of(session.seq);
-            let message = is_paid.then(|| {
-                let kind = ServerKind::Probe(session.downward(now, session.seq, now.saturating_since(slot)));
-                session.seq += 1;
-                session.sent_bytes += DOWN_SIZE as u64;
+            let is_paid = session.sent_bytes + size <= session.received_bytes;
+            let mut ecn = Ecn::NotEct;
+            let kind = match train {
+                Some(train) => is_paid.then_some(ServerKind::Train(train)),
+                None => {
+                    session.next = Some(next_slot(slot, now, session.interval));
+                    ecn = ecn_of(session.seq);
+                    is_paid.then(|| {
+                        let probe = session.downward(now, session.seq, now.saturating_since(slot));
+                        session.seq += 1;
+                        ServerKind::Probe(probe)
+                    })
+                }
+            };
+            let message = kind.map(|kind| {
+                session.sent_bytes += size;
                 FromServer { nonce: session.nonce, kind }
             });
             let (now_due, local) = (session.due(), session.local);

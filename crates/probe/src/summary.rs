@@ -5,12 +5,14 @@ use thalweg_units::Duration;
 
 use crate::clock::ClockPiece;
 use crate::findings::{Findings, WayFindings};
+use crate::loaded::{LoadFindings, Loaded};
 use crate::loss::{Burst, Fate};
 use crate::passage::Passage;
 use crate::pause::Pause;
 use crate::queue::StandingQueue;
 use crate::suspension::{Event, name_series};
 use crate::trace::Way;
+use crate::train::TrainFindings;
 
 /// Most entries of each list: suspensions, pauses, queues, bursts of loss.
 const MOST: usize = 20_000;
@@ -101,6 +103,12 @@ pub struct Summary {
     pub unknown: u64,
     /// Entries of lists for which there was no room.
     pub omitted: u64,
+    /// What was measured while a load filled the way up, and the way down.
+    pub loaded: [Loaded; 2],
+    /// The ways that were loaded: rate, queue, responsiveness. Whoever had the load puts them here.
+    pub loads: Vec<LoadFindings>,
+    /// The rates that trains showed. Whoever had them puts them here.
+    pub trains: Vec<TrainFindings>,
 }
 
 /// Adds up to a limit.
@@ -160,10 +168,13 @@ impl Summary {
 
     /// Adds the next part of a measurement.
     pub fn add(&mut self, findings: Findings) {
-        let Findings { interval, clock, round_trips, up, down, events, pauses, unknown } = findings;
+        let Findings { interval, clock, round_trips, up, down, events, pauses, unknown, loaded } = findings;
         self.interval = interval;
         self.length = up.passages.last().map_or(self.length, |last| self.length.max(last.sent));
         self.unknown += unknown;
+        for (all, part) in self.loaded.iter_mut().zip(loaded) {
+            all.add(&part);
+        }
         append(&mut self.clock, clock.pieces, &mut self.omitted);
         round_trips.iter().for_each(|(_, trip)| self.round_trips.record(nanos(*trip)));
         course(&mut self.course, round_trips.iter().map(|(at, trip)| (*at, Some(*trip))));
@@ -201,6 +212,11 @@ impl Summary {
             Way::Up => &self.up,
             Way::Down => &self.down,
         }
+    }
+
+    /// What a load of this way showed, if there was one.
+    pub fn load(&self, way: Way) -> Option<&LoadFindings> {
+        self.loads.iter().find(|load| load.way == way)
     }
 
     /// The greatest error that a one-way delay has by the offset of the clocks, in nanoseconds.

@@ -112,12 +112,15 @@ pub struct Trace {
     pub own: (u64, u64),
     /// Position of the first datagram of `up`, and of `down`, in its stream.
     pub first: (usize, usize),
+    /// When a load filled the way up, and the way down, by the client's clock: from and until. What happens then tells
+    /// of the load, and is kept apart.
+    pub loads: [Option<(u64, u64)>; 2],
 }
 
 impl Default for Trace {
     fn default() -> Self {
         let (up, down) = (Vec::new(), Vec::new());
-        Trace { interval: Duration::ZERO, started: 0, up, down, own: (0, u64::MAX), first: (0, 0) }
+        Trace { interval: Duration::ZERO, started: 0, up, down, own: (0, u64::MAX), first: (0, 0), loads: [None; 2] }
     }
 }
 

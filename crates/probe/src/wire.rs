@@ -12,6 +12,8 @@
 //! | 5 probe | server | sequence number (4), sent (8), late (4), arrivals so far (4), reports, zeros |
 //! | 6 refused | server | reason (1), highest version (1), parameter (4) |
 //! | 7 bye | server | |
+//! | 8 train | client | cookie (16), number of the train (4), position in it (1), datagrams of it (1), zeros |
+//! | 9 train | server | number of the train that it answers (4), position (1), datagrams (1), how many came (1), from the first to the last in units of [`TICK`] (4), zeros |
 //!
 //! *Sent* is in nanoseconds of the sender's clock, *late* and *interval* are in microseconds. *Late* says how much
 //! after its time the datagram was sent. Reports are the arrivals that follow one another at the server: number of
@@ -24,6 +26,7 @@
 //! Every datagram of a client has the same size, and so has every datagram of a server's stream: the time that a
 //! datagram takes on a link must not depend on what it says. Those of the server are shorter than those of the client,
 //! so that a server that sends no more bytes than it receives may go on sending through a pause of the client's stream.
+//! Trains have [`TRAIN_SIZE`] bytes either way.
 
 use thalweg_units::{Duration, Ecn};
 
@@ -35,6 +38,8 @@ pub const UP_SIZE: usize = 176;
 pub const DOWN_SIZE: usize = 144;
 /// UDP payload of any other datagram of a server, at most, in bytes.
 pub const ANSWER_SIZE: usize = 32;
+/// UDP payload of a datagram of a train, in bytes: what every path of QUIC carries.
+pub const TRAIN_SIZE: usize = 1_200;
 /// Resolution of reported times.
 pub const TICK: Duration = Duration::from_nanos(100);
 /// Arrivals that a server remembers until its client knows of them.
@@ -72,8 +77,38 @@ pub enum ClientKind {
     Probe(Upward),
     /// It has finished its stream and asks for the reports that it lacks.
     Finish(Upward),
+    /// A datagram of a train.
+    Train(TrainUp),
     /// A hello in another version.
     OtherVersion(u8),
+}
+
+/// A datagram of a train of the client.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TrainUp {
+    /// Proof of the client's address.
+    pub cookie: Cookie,
+    /// Number of the train.
+    pub train: u32,
+    /// Position in it.
+    pub index: u8,
+    /// Datagrams of it.
+    pub count: u8,
+}
+
+/// A datagram of the train with which a server answers one.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TrainDown {
+    /// Number of the train that it answers.
+    pub train: u32,
+    /// Position.
+    pub index: u8,
+    /// Datagrams of the answer.
+    pub count: u8,
+    /// Datagrams of the client's train that came.
+    pub come: u8,
+    /// From the first of these to the last; a multiple of [`TICK`].
+    pub spread: Duration,
 }
 
 /// A datagram of the client's stream.
@@ -109,6 +144,8 @@ pub enum ServerKind {
     Cookie(Cookie),
     /// A datagram of its stream.
     Probe(Downward),
+    /// A datagram of a train.
+    Train(TrainDown),
     /// It does not serve this client.
     Refused(Refusal),
     /// The server stops.
@@ -207,10 +244,18 @@ impl Bytes<'_> {
 }
 
 impl FromClient {
-    /// Writes the datagram over what is in `out`: [`UP_SIZE`] bytes.
+    /// Writes the datagram over what is in `out`: [`UP_SIZE`] bytes, or [`TRAIN_SIZE`] of a train.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        if let ClientKind::Train(train) = &self.kind {
+            head(out, 8, self.nonce);
+            out.extend_from_slice(&train.cookie);
+            out.extend_from_slice(&train.train.to_be_bytes());
+            out.extend_from_slice(&[train.index, train.count]);
+            out.resize(TRAIN_SIZE, 0);
+            return;
+        }
         let (kind, upward) = match &self.kind {
-            ClientKind::Hello | ClientKind::OtherVersion(_) => (1, None),
+            ClientKind::Hello | ClientKind::OtherVersion(_) | ClientKind::Train(_) => (1, None),
             ClientKind::Probe(upward) => (3, Some(upward)),
             ClientKind::Finish(upward) => (4, Some(upward)),
         };
@@ -229,13 +274,18 @@ impl FromClient {
         }
     }
 
-    /// Reads a datagram; `None` if it is none of a client. One of this version is [`UP_SIZE`] long.
+    /// Reads a datagram; `None` if it is none of a client. One of this version is [`UP_SIZE`] long, or
+    /// [`TRAIN_SIZE`].
     pub fn decode(bytes: &[u8]) -> Option<FromClient> {
         let mut rest = Bytes(bytes);
         let (version, kind, nonce) = rest.head()?;
         if version != VERSION {
             // Only a hello: two servers of different versions must not answer one another's answers.
             return (kind == 1).then_some(FromClient { nonce, kind: ClientKind::OtherVersion(version) });
+        }
+        if kind == 8 && bytes.len() == TRAIN_SIZE {
+            let (cookie, train, index, count) = (rest.take()?, rest.u32()?, rest.u8()?, rest.u8()?);
+            return Some(FromClient { nonce, kind: ClientKind::Train(TrainUp { cookie, train, index, count }) });
         }
         if bytes.len() != UP_SIZE {
             return None;
@@ -327,7 +377,8 @@ impl Downward {
 }
 
 impl FromServer {
-    /// Writes the datagram over what is in `out`: [`DOWN_SIZE`] bytes for a probe, [`ANSWER_SIZE`] for others. Reports
+    /// Writes the datagram over what is in `out`: [`DOWN_SIZE`] bytes for a probe, [`TRAIN_SIZE`] for one
+    /// of a train, [`ANSWER_SIZE`] for others. Reports
     /// that do not [fit](fitting) are left out.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match &self.kind {
@@ -352,6 +403,15 @@ impl FromServer {
                 out.extend_from_slice(&[reason, VERSION]);
                 out.extend_from_slice(&parameter.to_be_bytes());
             }
+            ServerKind::Train(train) => {
+                head(out, 9, self.nonce);
+                out.extend_from_slice(&train.train.to_be_bytes());
+                out.extend_from_slice(&[train.index, train.count, train.come]);
+                let ticks = u32::try_from(train.spread.as_nanos() / TICK.as_nanos()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&ticks.to_be_bytes());
+                out.resize(TRAIN_SIZE, 0);
+                return;
+            }
             ServerKind::Bye => head(out, 7, self.nonce),
         }
         out.resize(ANSWER_SIZE, 0);
@@ -375,6 +435,13 @@ impl FromServer {
             (VERSION, 2) => ServerKind::Cookie(rest.take()?),
             (VERSION, 5) if bytes.len() == DOWN_SIZE => ServerKind::Probe(Downward::decode(&mut rest)?),
             (VERSION, 7) => ServerKind::Bye,
+            (VERSION, 9) if bytes.len() == TRAIN_SIZE => ServerKind::Train(TrainDown {
+                train: rest.u32()?,
+                index: rest.u8()?,
+                count: rest.u8()?,
+                come: rest.u8()?,
+                spread: TICK * rest.u32()?,
+            }),
             _ => return None,
         };
         Some(FromServer { nonce, kind })
@@ -405,6 +472,8 @@ mod tests {
             Just(ClientKind::Hello),
             upward().prop_map(ClientKind::Probe),
             upward().prop_map(ClientKind::Finish),
+            (any::<[u8; 16]>(), any::<u32>(), any::<u8>(), any::<u8>())
+                .prop_map(|(cookie, train, index, count)| ClientKind::Train(TrainUp { cookie, train, index, count })),
             (2..=u8::MAX).prop_map(ClientKind::OtherVersion)
         ]
     }
@@ -430,6 +499,11 @@ mod tests {
         prop_oneof![
             any::<[u8; 16]>().prop_map(ServerKind::Cookie),
             downward().prop_map(ServerKind::Probe),
+            (any::<u32>(), any::<u8>(), any::<u8>(), any::<u8>(), any::<u32>()).prop_map(
+                |(train, index, count, come, ticks)| {
+                    ServerKind::Train(TrainDown { train, index, count, come, spread: TICK * ticks })
+                }
+            ),
             Just(ServerKind::Refused(Refusal::Version(VERSION))),
             Just(ServerKind::Refused(Refusal::Cookie)),
             Just(ServerKind::Refused(Refusal::Full)),
@@ -444,7 +518,8 @@ mod tests {
         fn what_a_client_writes_is_what_is_read(nonce: u64, kind in client_kind()) {
             let (message, mut bytes) = (FromClient { nonce, kind }, vec![9; 3]);
             message.encode(&mut bytes);
-            prop_assert_eq!(bytes.len(), UP_SIZE);
+            let size = if matches!(message.kind, ClientKind::Train(_)) { TRAIN_SIZE } else { UP_SIZE };
+            prop_assert_eq!(bytes.len(), size);
             prop_assert_eq!(FromClient::decode(&bytes), Some(message));
             prop_assert_eq!(FromServer::decode(&bytes), None);
         }
@@ -453,7 +528,11 @@ mod tests {
         fn what_a_server_writes_is_what_is_read(nonce: u64, kind in server_kind()) {
             let (message, mut bytes) = (FromServer { nonce, kind }, vec![9; 3]);
             message.encode(&mut bytes);
-            let size = if matches!(message.kind, ServerKind::Probe(_)) { DOWN_SIZE } else { ANSWER_SIZE };
+            let size = match message.kind {
+                ServerKind::Probe(_) => DOWN_SIZE,
+                ServerKind::Train(_) => TRAIN_SIZE,
+                _ => ANSWER_SIZE,
+            };
             prop_assert_eq!(bytes.len(), size);
             prop_assert_eq!(FromClient::decode(&bytes), None);
             prop_assert_eq!(FromServer::decode(&bytes), Some(message));

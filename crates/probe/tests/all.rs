@@ -5,12 +5,18 @@
 mod abuse;
 #[path = "all/answers.rs"]
 mod answers;
+#[path = "all/bulk.rs"]
+mod bulk;
 #[path = "all/judge.rs"]
 mod judge;
+#[path = "all/loads.rs"]
+mod loads;
 #[path = "all/paths.rs"]
 mod paths;
 #[path = "all/scenarios.rs"]
 mod scenarios;
+#[path = "all/trains.rs"]
+mod trains;
 #[path = "all/truth.rs"]
 mod truth;
 #[path = "all/world.rs"]

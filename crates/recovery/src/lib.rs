@@ -109,7 +109,7 @@ pub use policies::{
     UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
-pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies};
+pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies, Sample};
 pub use segment::{Judgement, SegmentOutcome, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
@@ -118,7 +118,6 @@ pub use types::{
 };
 
 use paths::Paths;
-use rtt::Sample;
 use space::{Consequences, NewlyAcked, Space};
 use spaces::Spaces;
 use timer::Timer;

@@ -4,32 +4,41 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use thalweg_lab::advise::Advice;
+use thalweg_lab::engine::SimEngine;
+use thalweg_link::Paths;
+use thalweg_link::trace::Synthetic;
 use thalweg_probe::{
-    Answer, Client, ClientConfig, ClientError, Findings, FirstHop, HopSample, HopSchedule, Replay, Summary, Trace,
-    Vantage, Way, answer, scenario,
+    Answer, Client, ClientConfig, ClientError, Findings, FirstHop, FurtherHops, HopSample, HopSchedule, Load,
+    LoadFindings, Replay, Summary, Trace, Vantage, Way, answer, model, scenario, train_rates,
 };
 use thalweg_units::Instant;
 use tokio::task::JoinSet;
 
 use super::live::Live;
+use super::loading::Loading;
 use super::measured::Measured;
 use super::socket::{Clock, PORT, Socket};
 use super::table::Table;
-use super::{chance, hop, json, page, words};
+use super::timers::Timers;
+use super::{chance, hop, https, json, load, page, words};
 use crate::failure::{Context, Failure, Result};
 use crate::options::duration;
 use crate::output;
 
 /// Answers of the first hop that are kept, at most: those of two days, with many suspensions.
 const MOST_SAMPLES: usize = 200_000;
+/// The shortest measurement with a load, for each way.
+const LOADED: Duration = Duration::from_secs(5);
 /// How often a live view is drawn.
 const TICK: Duration = Duration::from_millis(500);
 
 /// `thalweg probe HOST`.
 #[derive(Debug, Args)]
 pub struct ClientArgs {
-    /// The server: a name or an address, with a port if it is not 4435
+    /// The server: a name or an address, with a port if it is not 4435; or https://… for round trips to any HTTP/3
+    /// server
     #[arg(value_name = "HOST")]
     host: String,
     /// Time between datagrams, each way, 1 ms to 1 s
@@ -38,6 +47,17 @@ pub struct ClientArgs {
     /// How long to measure; Ctrl-C ends it before
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = length)]
     length: Duration,
+    /// Fill the path one way, or one way after the other, with a QUIC transfer for up to 10 s each, to see how fast it
+    /// is and how responsive it stays. The server carries it if it was started with --load; its port is the next one
+    #[arg(long, value_name = "WAY")]
+    load: Option<LoadWays>,
+    /// Send a train of 16 datagrams of 1,200 bytes every second, and have it answered with another: their distances on
+    /// arrival show the rate of the bottleneck. Takes 160 kbps more each way
+    #[arg(long)]
+    burst: bool,
+    /// Say which recovery rules serve this path better than the shipped ones; takes up to a minute of computing
+    #[arg(long)]
+    advise: bool,
     /// Print JSON on stdout instead of words
     #[arg(long)]
     json: bool,
@@ -54,6 +74,24 @@ pub struct ClientArgs {
     /// Show nothing while measuring
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// What `--load` fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LoadWays {
+    Up,
+    Down,
+    Both,
+}
+
+impl LoadWays {
+    fn ways(self) -> &'static [Way] {
+        match self {
+            LoadWays::Up => &[Way::Up],
+            LoadWays::Down => &[Way::Down],
+            LoadWays::Both => &Way::BOTH,
+        }
+    }
 }
 
 /// Reads a time between datagrams.
@@ -76,20 +114,52 @@ fn length(text: &str) -> std::result::Result<Duration, String> {
 
 impl ClientArgs {
     pub(super) async fn run(self) -> Result<()> {
+        if self.host.starts_with("https://") {
+            return self.https().await;
+        }
         // What cannot be written is said before ten minutes are spent on it.
         for file in self.report.iter().chain(&self.csv).chain(&self.scenario) {
             writable(file)?;
+        }
+        let ways = self.load.map_or(&[][..], LoadWays::ways);
+        let least = LOADED * ways.len() as u32;
+        if self.length < least {
+            let message = format!("--load needs a measurement of {} s or more: write --for", least.as_secs());
+            return Err(Failure::usage(message));
         }
         let addresses = addresses(&self.host).await?;
         let mut failed = None;
         for server in addresses {
             match self.measure(server).await {
-                Ok((measured, parts)) => return self.tell(&measured, parts),
+                Ok((mut measured, parts)) => {
+                    if self.advise {
+                        measured.advice = advice(&measured, self.quiet || self.json);
+                    }
+                    return self.tell(&measured, parts);
+                }
                 // Another address of the same name may do better.
                 Err(error) => failed = Some(error),
             }
         }
         Err(failed.unwrap_or_else(|| Failure::failed(format!("{} has no address", self.host))))
+    }
+
+    /// Round trips to any HTTP/3 server.
+    async fn https(&self) -> Result<()> {
+        let needs_server = [
+            ("--load", self.load.is_some()),
+            ("--burst", self.burst),
+            ("--advise", self.advise),
+            ("--report", self.report.is_some()),
+            ("--scenario", self.scenario.is_some()),
+            ("--csv", self.csv.is_some()),
+        ];
+        if let Some((option, _)) = needs_server.into_iter().find(|(_, is_asked)| *is_asked) {
+            let message = format!("{option} needs a probe server; of an HTTP/3 server only round trips are measured");
+            return Err(Failure::usage(message));
+        }
+        let options = https::Options { every: self.every, length: self.length, json: self.json, quiet: self.quiet };
+        https::run(&self.host, &options).await
     }
 
     fn tell(&self, measured: &Measured, parts: Parts) -> Result<()> {
@@ -122,12 +192,15 @@ impl ClientArgs {
         let clock = Clock::start();
         let cannot = format!("cannot measure with {server}");
         let mut socket = Socket::connect(server, clock).await.context(&cannot)?;
-        let config = ClientConfig { interval: self.every, length: Some(self.length), marks: Socket::MARKS };
+        let config =
+            ClientConfig { interval: self.every, length: Some(self.length), marks: Socket::MARKS, trains: self.burst };
         let [a, b, c, d, e, f, g, h, ..] = chance::secret()?;
         let mut client = Client::new(config, clock.now(), u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         let mut live = Live::new(self.quiet || self.json, self.length);
         live.say(&format!("Measuring with {server}, a datagram every {:?} each way; Ctrl-C ends it", self.every));
         let mut parts = Parts::new(self.csv.is_some(), self.scenario.is_some())?;
+        let ways = self.load.map_or(&[][..], LoadWays::ways);
+        let mut loading = Loading::new(ways, self.length, load::port_of(server));
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupted = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -148,6 +221,11 @@ impl ClientArgs {
                     }
                     live.show(&client, clock.now());
                 }
+                done = loading.done() => {
+                    if let Some(failed) = loading.ended(done, &mut client, clock.now()) {
+                        live.say(&failed);
+                    }
+                }
                 _ = interrupted.recv() => stops += 1,
                 _ = terminated.recv() => stops += 1,
             }
@@ -163,6 +241,9 @@ impl ClientArgs {
             }
             if client.is_running() {
                 hops.ask(&client, self.every, server, clock);
+                if let Some(begins) = loading.begin(&mut client, clock) {
+                    live.say(&begins);
+                }
             }
             while let Some(ecn) = client.poll_transmit(clock.now(), &mut out) {
                 noted(socket.send(&out, ecn), clock.now(), &mut client);
@@ -172,15 +253,42 @@ impl ClientArgs {
         if let Some(error) = client.error() {
             return Err(failure(&cannot, error));
         }
-        let stamped = socket.is_stamped();
         let local = socket.local_addr().context(&cannot)?;
         let one_computer = server.ip().is_loopback() || server.ip() == local.ip();
+        let end = End { server, stamped: socket.is_stamped(), one_computer, hops, loading };
+        end.conclude(client, parts)
+    }
+}
+
+/// What there is beside the client and the parts when a measurement ends.
+struct End {
+    server: SocketAddr,
+    stamped: bool,
+    one_computer: bool,
+    hops: Hops,
+    loading: Loading,
+}
+
+impl End {
+    /// Everything that was measured.
+    fn conclude(self, mut client: Client, mut parts: Parts) -> Result<(Measured, Parts)> {
+        let End { server, stamped, one_computer, hops, loading } = self;
+        let trains = train_rates(client.trains());
         let (trace, breaks) = client.into_trace();
         let started = trace.started;
         parts.add(&trace)?;
-        let summary = parts.summary.take();
+        let mut summary = parts.summary.take();
+        let timers = parts.timers.findings();
+        let (loads, no_load) = loading.end(started);
+        if let Some(summary) = &mut summary {
+            let found = loads.iter().filter_map(|(way, load)| of_load(*way, load, summary));
+            summary.loads = found.collect();
+            summary.trains = trains;
+        }
+        let samples = hops.samples();
+        let first: Vec<HopSample> = samples.iter().filter(|(hop, _)| *hop == 1).map(|(_, sample)| *sample).collect();
         let first_hop = match &summary {
-            Some(summary) => FirstHop::of(&hops.samples(), &summary.events),
+            Some(summary) => FirstHop::of(&first, &summary.events),
             None => None,
         };
         let answer = match &summary {
@@ -188,16 +296,51 @@ impl ClientArgs {
             None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
             None => Answer::unknown("no datagram came back from the server"),
         };
-        Ok((Measured { server, summary, answer, first_hop, breaks, started, stamped }, parts))
+        Ok((
+            Measured {
+                server,
+                summary,
+                answer,
+                first_hop,
+                hops: thalweg_probe::hops(&samples),
+                breaks,
+                started,
+                stamped,
+                timers,
+                no_load,
+                advice: None,
+            },
+            parts,
+        ))
     }
+}
+
+/// Advice for the fitted path; none if nothing was measured.
+fn advice(measured: &Measured, quiet: bool) -> Option<Result<Advice>> {
+    let text = model(measured.summary.as_ref()?);
+    let paths = Paths::parse("the measured path", &text, &Synthetic).map_err(Failure::failed);
+    let advice = paths.and_then(|paths| {
+        let hops = paths.hops("model").unwrap_or_default();
+        tokio::task::block_in_place(|| {
+            let stop = crate::lab::stop_on_interrupt();
+            crate::lab::advise::advice(hops, &SimEngine::default(), stop, 0, quiet)
+        })
+    });
+    Some(advice)
+}
+
+/// What a load of this way showed.
+fn of_load(way: Way, load: &Load, summary: &Summary) -> Option<LoadFindings> {
+    LoadFindings::of(way, load, &summary.loaded[way as usize], summary)
 }
 
 /// Datagrams to the first hop.
 #[derive(Default)]
 struct Hops {
     schedule: HopSchedule,
-    asked: JoinSet<HopSample>,
-    samples: Vec<HopSample>,
+    further: FurtherHops,
+    asked: JoinSet<(u8, HopSample)>,
+    samples: Vec<(u8, HopSample)>,
 }
 
 impl Hops {
@@ -208,18 +351,29 @@ impl Hops {
         let started = client.trace().started;
         let has_room = self.samples.len() < MOST_SAMPLES && started > 0;
         if has_room && self.schedule.is_due(clock.now(), interval, heard, learned) {
-            self.asked.spawn(hop::ask(server, clock, started));
+            self.spawn(1, server, clock, started);
         }
+        if has_room && let Some(hop) = self.further.due(clock.now()) {
+            self.spawn(hop, server, clock, started);
+        }
+    }
+
+    fn spawn(&mut self, hops: u8, server: SocketAddr, clock: Clock, started: u64) {
+        self.asked.spawn(async move { (hops, hop::ask(server, hops, clock, started).await) });
     }
 
     /// Takes what has been answered, or not in time.
     fn take(&mut self) {
         while let Some(sample) = self.asked.try_join_next() {
-            self.samples.extend(sample.ok());
+            let Ok((hops, sample)) = sample else { continue };
+            if sample.answer.is_some() {
+                self.further.answered(hops);
+            }
+            self.samples.push((hops, sample));
         }
     }
 
-    fn samples(mut self) -> Vec<HopSample> {
+    fn samples(mut self) -> Vec<(u8, HopSample)> {
         self.take();
         self.samples
     }
@@ -230,12 +384,14 @@ struct Parts {
     summary: Option<Summary>,
     table: Option<Table>,
     replay: Option<Replay>,
+    timers: Timers,
 }
 
 impl Parts {
     fn new(with_table: bool, with_replay: bool) -> Result<Parts> {
         let table = with_table.then(Table::new).transpose().context("cannot make a temporary file")?;
-        Ok(Parts { summary: None, table, replay: with_replay.then(Replay::default) })
+        let replay = with_replay.then(Replay::default);
+        Ok(Parts { summary: None, table, replay, timers: Timers::new() })
     }
 
     fn add(&mut self, part: &Trace) -> Result<()> {
@@ -246,6 +402,7 @@ impl Parts {
         if let Some(replay) = &mut self.replay {
             replay.add(&findings);
         }
+        self.timers.add(&findings);
         self.summary.get_or_insert_default().add(findings);
         Ok(())
     }

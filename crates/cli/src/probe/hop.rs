@@ -1,4 +1,4 @@
-//! Datagrams that may cross one hop only, and the answers of the first router.
+//! Datagrams that may cross few hops only, and the answers of routers on the way.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,26 +17,26 @@ use super::socket::Clock;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sends a datagram towards `server` that the first router answers, and waits for the answer. `started` is when the
-/// measurement began. Needs no privileges: the kernel hands the router's message to the socket. Where it does not, or
-/// the server is the first hop, there is no answer.
-pub(super) async fn ask(server: SocketAddr, clock: Clock, started: u64) -> HopSample {
+/// Sends a datagram towards `server` that the router so many hops away answers, and waits for the answer. `started` is
+/// when the measurement began. Needs no privileges: the kernel hands the router's message to the socket. Where it does
+/// not, or the server is nearer, there is no answer.
+pub(super) async fn ask(server: SocketAddr, hops: u8, clock: Clock, started: u64) -> HopSample {
     let since = |clock: Clock| i64::try_from(clock.now().as_nanos().saturating_sub(started)).unwrap_or(i64::MAX);
     let sent = since(clock);
-    let answer = tokio::time::timeout(PATIENCE, answer(server)).await;
+    let answer = tokio::time::timeout(PATIENCE, answer(server, hops)).await;
     let answer = answer.ok().and_then(Result::ok).map(|from| (since(clock), from));
     HopSample { sent, answer }
 }
 
 /// Who answered. Each datagram has a socket of its own, so that its answer is not taken for another's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-async fn answer(server: SocketAddr) -> io::Result<Option<IpAddr>> {
+async fn answer(server: SocketAddr, hops: u8) -> io::Result<Option<IpAddr>> {
     let domain = socket2::Domain::for_address(server);
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))?;
     if server.is_ipv4() {
-        socket.set_ttl_v4(1)?;
+        socket.set_ttl_v4(hops.into())?;
     } else {
-        socket.set_unicast_hops_v6(1)?;
+        socket.set_unicast_hops_v6(hops.into())?;
     }
     socket.connect(&server.into())?;
     let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
@@ -57,6 +57,6 @@ async fn answer(server: SocketAddr) -> io::Result<Option<IpAddr>> {
 
 /// Other systems do not hand such messages to programs without privileges.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-async fn answer(_: SocketAddr) -> io::Result<Option<IpAddr>> {
+async fn answer(_: SocketAddr, _: u8) -> io::Result<Option<IpAddr>> {
     Err(io::ErrorKind::Unsupported.into())
 }

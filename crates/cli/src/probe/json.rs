@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use thalweg_link::Quantiles;
-use thalweg_probe::{Event, FirstHop, Summary, Suspension, WaySummary};
+use thalweg_probe::{Event, FirstHop, Hop, LoadFindings, Summary, Suspension, WaySummary};
 
 use super::measured::Measured;
+use super::timers;
 
 fn ms(nanos: i64) -> f64 {
     // To the microsecond: more is noise.
@@ -58,6 +59,21 @@ fn event(event: &Event) -> Value {
     })
 }
 
+fn load(load: &LoadFindings) -> Value {
+    let of = |span: std::time::Duration| ms(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX));
+    json!({
+        "way": load.way,
+        "rate_bps": load.rate.bps(),
+        "queue": of(load.queue),
+        "round_trip_idle": of(load.idle),
+        "round_trip_loaded": of(load.loaded),
+        "round_trip_loaded_p95": of(load.loaded_p95),
+        "loss": load.loss,
+        "rpm": load.rpm,
+        "largest_datagram": load.largest,
+    })
+}
+
 fn summary(summary: &Summary) -> Value {
     let clock = |piece: &thalweg_probe::ClockPiece| {
         json!({
@@ -77,8 +93,21 @@ fn summary(summary: &Summary) -> Value {
         "down": way(&summary.down),
         "suspensions": summary.events.iter().map(event).collect::<Vec<_>>(),
         "pauses": summary.pauses.iter().map(pause).collect::<Vec<_>>(),
+        "trains": summary.trains,
+        "loads": summary.loads.iter().map(load).collect::<Vec<_>>(),
         "unknown": summary.unknown,
         "omitted": summary.omitted,
+    })
+}
+
+fn hop(hop: &Hop) -> Value {
+    json!({
+        "hop": hop.hop,
+        "address": hop.address.map(|address| address.to_string()),
+        "asked": hop.asked,
+        "answers": hop.answers,
+        "round_trip_min": ms(hop.least),
+        "round_trip_p50": ms(hop.round_trip),
     })
 }
 
@@ -101,9 +130,13 @@ pub(super) fn result(measured: &Measured) -> Value {
         "server": measured.server.to_string(),
         "answer": measured.answer,
         "first_hop": measured.first_hop.as_ref().map(first_hop),
+        "hops": measured.hops.iter().map(hop).collect::<Vec<_>>(),
         "arrivals_by": if measured.stamped { "kernel" } else { "program" },
+        "timers": timers::json(&measured.timers),
+        "no_load": measured.no_load,
         "complete": measured.lost().is_none(),
         "without_session": measured.breaks.iter().map(gap).collect::<Vec<_>>(),
         "measured": measured.summary.as_ref().map(summary),
+        "advice": measured.advice.as_ref().and_then(|advice| advice.as_ref().ok()),
     })
 }

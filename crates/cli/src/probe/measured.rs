@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
-use thalweg_probe::{Answer, Break, FirstHop, Summary};
+use thalweg_lab::advise::Advice;
+use thalweg_probe::{Answer, Break, FirstHop, Hop, Summary, TimerFindings};
+
+use crate::failure::Result;
 
 /// What was measured, and how it ended.
 pub(super) struct Measured {
@@ -11,11 +14,19 @@ pub(super) struct Measured {
     pub(super) answer: Answer,
     /// What the first router answered.
     pub(super) first_hop: Option<FirstHop>,
+    /// Routers on the way that answered.
+    pub(super) hops: Vec<Hop>,
     pub(super) breaks: Vec<Break>,
     /// When the client's stream began, by its clock.
     pub(super) started: u64,
     /// Whether times of arrival are the kernel's.
     pub(super) stamped: bool,
+    /// What each rule for the probe timer would have done.
+    pub(super) timers: Vec<(&'static str, TimerFindings)>,
+    /// Why a load that was asked for was not carried.
+    pub(super) no_load: Option<String>,
+    /// What the lab advises for the path, if that was asked for.
+    pub(super) advice: Option<Result<Advice>>,
 }
 
 impl Measured {

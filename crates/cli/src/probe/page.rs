@@ -8,7 +8,8 @@ use thalweg_probe::{Passage, Point, Spike, Summary};
 use thalweg_units::exact_duration;
 
 use super::measured::Measured;
-use super::words::time;
+use super::timers;
+use super::words::{self, time};
 use crate::failure::{Context, Result};
 
 /// Steps of a distribution.
@@ -42,6 +43,18 @@ pub(super) fn page(measured: &Measured) -> Result<String> {
     };
     let stamps = if measured.stamped { "the kernel's" } else { "those of the program" };
     measurement.evidence.push(("arrival times".to_owned(), format!("{stamps}, at this end")));
+    if let Some(hops) = words::hops(&measured.hops) {
+        measurement.evidence.push(("hops".to_owned(), hops));
+    }
+    if let Some(timers) = timers::words(&measured.timers) {
+        measurement.evidence.push(("timers".to_owned(), timers));
+    }
+    if let Some(why) = &measured.no_load {
+        measurement.evidence.push(("load".to_owned(), why.clone()));
+    }
+    if let Some(Ok(advice)) = &measured.advice {
+        measurement.meaning.push(("advice".to_owned(), advice.sentence.clone()));
+    }
     if let Some(summary) = &measured.summary {
         add(&mut measurement, summary);
     }

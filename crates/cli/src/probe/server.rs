@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use thalweg_probe::{Server, ServerConfig};
-use thalweg_units::{Ecn, human_bytes};
+use thalweg_units::{Ecn, Rate, human_bytes};
 
 use super::chance::secret;
+use super::load;
 use super::socket::{Clock, PORT, Socket};
-use crate::failure::{Context, Result};
+use crate::failure::{Context, Failure, Result};
 use crate::output;
 use crate::text::count;
 
@@ -23,9 +24,22 @@ pub struct ServerArgs {
     /// Most measurements at a time; more are refused
     #[arg(long, value_name = "N", default_value_t = ServerConfig::default().sessions)]
     sessions: usize,
+    /// Carry loads of at most RATE, for up to 20 s each, at the next port: what `thalweg probe HOST --load` asks for.
+    /// Without this none
+    #[arg(long, value_name = "RATE", value_parser = load_rate)]
+    load: Option<Rate>,
     /// Print JSON on stdout, a line when it listens and a line at the end, instead of words on stderr
     #[arg(long)]
     json: bool,
+}
+
+/// Reads the most that a load may take.
+fn load_rate(text: &str) -> std::result::Result<Rate, String> {
+    match text.parse::<Rate>() {
+        Ok(rate) if rate >= Rate::from_bps(100_000) => Ok(rate),
+        Ok(_) => Err("write 100 kbps or more".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl ServerArgs {
@@ -37,10 +51,22 @@ impl ServerArgs {
         let address = socket.local_addr().context(&cannot)?;
         let config = ServerConfig { sessions: self.sessions, ..ServerConfig::default() };
         let mut server = Server::new(config, clock.now(), &secret()?);
+        let loads = match self.load {
+            Some(rate) => {
+                let next = load::port_of(address).ok_or_else(|| {
+                    Failure::usage("--load takes the port after that of --listen, and there is none after 65535")
+                })?;
+                Some((load::serve(next, rate, clock)?, rate))
+            }
+            None => None,
+        };
         if self.json {
             output::json(&json!({"event": "listening", "address": address.to_string()}));
         } else {
             eprintln!("thalweg probe server on {address}; Ctrl-C ends it");
+            if let Some((_, rate)) = &loads {
+                eprintln!("It carries loads of up to {rate} on UDP port {}", address.port() + 1);
+            }
         }
         tokio::pin!(ended);
         let (mut answers, mut out) = (Vec::new(), Vec::new());
@@ -75,6 +101,10 @@ impl ServerArgs {
             }
         }
         let counts = server.counts();
+        if let Some((loads, _)) = loads {
+            loads.close(0, b"the server ends");
+            let _ = tokio::time::timeout(Duration::from_secs(1), loads.wait_idle()).await;
+        }
         server.stop(|to, bytes| {
             let _ = socket.send_to(to, bytes, Ecn::NotEct);
         });

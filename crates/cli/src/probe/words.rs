@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use thalweg_probe::{BreakCause, Summary};
+use thalweg_probe::{BreakCause, Hop, Summary};
 use thalweg_units::{Duration, human_duration};
 
 use super::measured::Measured;
+use super::timers;
 use crate::text::count;
 
 /// Suspensions that are listed.
@@ -47,15 +48,43 @@ fn write(out: &mut String, measured: &Measured) -> std::fmt::Result {
     if !measured.stamped {
         writeln!(out, "  {:<15} by this program: the kernel gives none, or not for all datagrams", "arrival times")?;
     }
+    if let Some(hops) = hops(&measured.hops) {
+        writeln!(out, "  {:<15} {hops}", "hops")?;
+    }
+    if let Some(timers) = timers::words(&measured.timers) {
+        writeln!(out, "  {:<15} {timers}", "timers")?;
+    }
+    if let Some(why) = &measured.no_load {
+        writeln!(out, "  {:<15} {why}", "load")?;
+    }
     for each in &measured.breaks {
         let at = each.from.saturating_sub(measured.started) as f64 / 1e9;
         let until = each.until.map_or("to the end".to_owned(), |until| time(until.saturating_sub(each.from) as i64));
         writeln!(out, "  {:<15} at {at:.1} s, {until}: {}", "no session", cause(each.cause))?;
     }
-    match &measured.summary {
-        Some(summary) => events(out, summary),
+    if let Some(summary) = &measured.summary {
+        events(out, summary)?;
+    }
+    match &measured.advice {
+        Some(Ok(advice)) => {
+            let known = measured.summary.as_ref().is_some_and(|summary| !summary.loads.is_empty());
+            let note = if known { "" } else { "; its rate is not known without --load, and 1 Gbps here" };
+            write!(out, "\nadvice for this path{note}:\n{}", crate::lab::advise::words(advice))
+        }
+        Some(Err(error)) => writeln!(out, "\nno advice: {error}"),
         None => Ok(()),
     }
+}
+
+/// The least round trip to each router beyond the first; none if none of them answered.
+pub(super) fn hops(hops: &[Hop]) -> Option<String> {
+    let further = || hops.iter().filter(|hop| hop.hop > 1);
+    further().next()?;
+    let one = |hop: &Hop| {
+        let address = hop.address.map_or(String::new(), |address| format!(" {address}"));
+        format!("{}{address} {}", hop.hop, time(hop.least))
+    };
+    Some(format!("least round trips: {}", further().map(one).collect::<Vec<_>>().join(", ")))
 }
 
 fn events(out: &mut String, summary: &Summary) -> std::fmt::Result {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use thalweg_probe::wire::{
-    ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, FromClient, FromServer, Refusal, ServerKind, UP_SIZE, Upward, VERSION,
+    ANSWER_SIZE, ClientKind, Cookie, DOWN_SIZE, FromClient, FromServer, Refusal, ServerKind, TRAIN_SIZE, TrainUp,
+    UP_SIZE, Upward, VERSION,
 };
 use thalweg_probe::{Client, ClientConfig, ClientError, SESSION_END, Server, ServerConfig};
 use thalweg_units::{Duration, Ecn, Instant};
@@ -103,6 +104,41 @@ fn a_session_sends_no_more_than_it_receives_and_ends_soon() {
 }
 
 #[test]
+fn trains_need_a_session_and_are_answered_with_no_more_than_came() {
+    let mut server = server(ServerConfig::default());
+    let good = cookie(&mut server, at(0), address(1));
+    let train = |cookie, train, index| ClientKind::Train(TrainUp { cookie, train, index, count: 16 });
+    // Without a session there is no answer, whatever the cookie.
+    for n in 0..10_000 {
+        assert_eq!(ask(&mut server, at(n), address(2), train(good, n, 0)), None);
+        assert_eq!(ask(&mut server, at(n), address(1), train(good, n, 0)), None);
+    }
+    assert_eq!((server.sessions(), server.poll_timeout()), (0, None));
+    let good = cookie(&mut server, at(10_000), address(1));
+    ask(&mut server, at(10_000), address(1), ClientKind::Probe(upward(good, 0)));
+    let before = server.counts();
+    // A flood of them: one in 900 ms counts, and of it sixteen datagrams.
+    for n in 0..3_000 {
+        for index in 0..20 {
+            ask(&mut server, at(10_000 + n), address(1), train(good, n, index % 16));
+        }
+        sends(&mut server, at(10_000 + n));
+    }
+    sends(&mut server, at(20_000));
+    let (sent, answers) = (server.counts().sent_bytes - before.sent_bytes, server.counts().sent - before.sent);
+    assert!(answers <= 16 * 4 + 400 && sent <= 4 * 16 * TRAIN_SIZE as u64 + UP_SIZE as u64, "{answers}, {sent} bytes");
+    // Of another session, too long, out of place: none.
+    let good = cookie(&mut server, at(30_000), address(1));
+    ask(&mut server, at(30_000), address(1), ClientKind::Probe(upward(good, 0)));
+    for (cookie, index, count) in [([1; 16], 0, 16), (good, 0, 17), (good, 16, 16), (good, 0, 255)] {
+        let kind = ClientKind::Train(TrainUp { cookie, train: 5, index, count });
+        assert_eq!(ask(&mut server, at(30_100), address(1), kind), None);
+    }
+    let sizes: Vec<usize> = sends(&mut server, at(40_000)).into_iter().map(|(_, size)| size).collect();
+    assert!(sizes.iter().all(|size| *size == DOWN_SIZE), "{sizes:?}");
+}
+
+#[test]
 fn sessions_are_limited_in_all_and_for_an_address() {
     let mut server = server(ServerConfig { sessions: 20, sessions_per_address: 3, ..ServerConfig::default() });
     let from = |host: u32, port: u16| SocketAddr::new(address(host).ip(), port);
@@ -158,7 +194,7 @@ fn too_dense_a_stream_and_another_version_are_refused() {
 }
 
 fn client() -> Client {
-    Client::new(ClientConfig { interval: 20 * MS, length: None, marks: false }, at(0), 1)
+    Client::new(ClientConfig { interval: 20 * MS, length: None, marks: false, trains: false }, at(0), 1)
 }
 
 #[test]
@@ -245,7 +281,7 @@ mod hostile {
     proptest! {
         #[test]
         fn whatever_a_server_says_is_analyzed(told in prop::collection::vec((downward(), 0..60u32, 0..10u8), 1..60)) {
-            let config = ClientConfig { interval: 20 * MS, length: Some(3_000 * MS), marks: true };
+            let config = ClientConfig { interval: 20 * MS, length: Some(3_000 * MS), marks: true, trains: true };
             let (mut client, mut out, mut now) = (Client::new(config, at(0), 5), Vec::new(), at(0));
             let mut nonce = 0;
             for (downward, wait, kind) in told {

@@ -10,6 +10,9 @@ use thalweg_units::Duration;
 use crate::judge::path;
 use crate::world::{HostClock, World};
 
+/// Suspensions of this length and more are long, in nanoseconds.
+const LONG: i64 = 50_000_000;
+
 struct Files(BTreeMap<&'static str, String>);
 
 impl Traces for Files {
@@ -68,20 +71,30 @@ fn a_replay_is_what_was_measured() {
 #[test]
 fn a_model_is_like_what_was_measured() {
     let (first, model, _) = measured(&path("preset = \"wifi\""), 4, 600);
-    let (mut sums, mut events, seeds) = ([0.0; 3], 0, 10);
+    let seeds: u64 = std::env::var("MODEL_SEEDS").map_or(10, |seeds| seeds.parse().unwrap());
+    let (mut sums, mut events, mut long) = ([0.0; 3], 0, 0);
     for seed in 1..=seeds {
         let (again, ..) = measured(&model, seed, 300);
         for (sum, percent) in sums.iter_mut().zip([50, 90, 95]) {
             *sum += ratio(&again.round_trips, &first.round_trips, percent) / seeds as f64;
         }
         events += again.events.len();
+        long += again.events.iter().filter(|event| event.length() >= LONG).count();
     }
+    println!("{seeds} seeds: p50, p90, p95 {sums:?} times what was measured");
     assert!(sums.iter().all(|ratio| (0.9..1.1).contains(ratio)), "{sums:?}");
     let per_minute = events as f64 / seeds as f64 / 5.0;
     let measured = first.events.len() as f64 / 10.0;
     // Poisson: two deviations of the count that was measured.
     let deviation = (first.events.len() as f64).sqrt() / 10.0;
     assert!((per_minute - measured).abs() < 2.0 * deviation, "{per_minute} and {measured}");
+    // So is the share of the long ones, which is binomial.
+    let share = long as f64 / events.max(1) as f64;
+    let all = first.events.len() as f64;
+    let measured = first.events.iter().filter(|event| event.length() >= LONG).count() as f64 / all;
+    let deviation = (measured * (1.0 - measured) / all).sqrt() + 0.5 / all;
+    println!("{per_minute:.2} events a minute, {share:.3} of 50 ms and more; measured {measured:.3}");
+    assert!((share - measured).abs() < 2.0 * deviation, "{share} and {measured}");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use thalweg_link::{Packet, PathConfig, Pipe, Streams};
-use thalweg_probe::{Break, Client, ClientConfig, Server, ServerConfig, Trace};
+use thalweg_probe::{Break, Client, ClientConfig, Load, Server, ServerConfig, Trace, Train, Way};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
+
+use crate::bulk::Bulk;
 
 /// IP and UDP headers.
 const HEADERS: usize = 28;
@@ -64,6 +66,10 @@ pub struct World {
     pub restart: Option<Duration>,
     /// Packets of 1500 bytes from somebody else, up and down, at these times.
     pub cross: Vec<(Duration, bool)>,
+    /// Which ways are loaded: from and until.
+    pub loads: Vec<(Way, Duration, Duration)>,
+    /// Whether the client sends trains.
+    pub trains: bool,
 }
 
 impl World {
@@ -79,6 +85,8 @@ impl World {
             server_stops: Vec::new(),
             restart: None,
             cross: Vec::new(),
+            loads: Vec::new(),
+            trains: false,
         }
     }
 
@@ -87,17 +95,55 @@ impl World {
         self.run_in_parts(&mut |_| None)
     }
 
+    /// The same with loads; what was measured, and the loads.
+    pub fn run_loaded(&self) -> (Trace, Vec<(Way, Load)>) {
+        let mut bulks = self.bulks();
+        let (trace, ..) = self.run_with(&mut bulks, &mut Vec::new(), &mut |_| None);
+        let since = |at: Instant| self.client_clock.at(at).as_nanos() as i64 - trace.started as i64;
+        let loads = bulks.iter().map(|bulk| (if bulk.up { Way::Up } else { Way::Down }, bulk.load(since)));
+        let loads = loads.collect();
+        (trace, loads)
+    }
+
+    /// The same with trains; what was measured, the trains, and the server.
+    pub fn run_trains(&self) -> (Trace, Vec<Train>, Server) {
+        let mut trains = Vec::new();
+        let (trace, _, server) = self.run_with(&mut self.bulks(), &mut trains, &mut |_| None);
+        (trace, trains, server)
+    }
+
+    fn bulks(&self) -> Vec<Bulk> {
+        let bulk = |(way, from, until): &(Way, Duration, Duration)| {
+            Bulk::new(*way == Way::Up, Instant::ZERO + *from, Instant::ZERO + *until)
+        };
+        self.loads.iter().map(bulk).collect()
+    }
+
     /// The same, with parts that are handed over as a long measurement has them.
     pub fn run_in_parts(
         &self,
+        cut: &mut dyn FnMut((&mut Client, Instant)) -> Option<()>,
+    ) -> (Trace, Vec<Break>, Server) {
+        self.run_with(&mut self.bulks(), &mut Vec::new(), cut)
+    }
+
+    fn run_with(
+        &self,
+        bulks: &mut [Bulk],
+        trains: &mut Vec<Train>,
         cut: &mut dyn FnMut((&mut Client, Instant)) -> Option<()>,
     ) -> (Trace, Vec<Break>, Server) {
         let streams = Streams::new(self.seed);
         let start = Instant::ZERO;
         let mut pipe: Pipe<Vec<u8>> =
             Pipe::chain(&self.hops, start, &streams, self.length + Duration::from_secs(60)).unwrap();
-        let config = ClientConfig { interval: self.interval, length: Some(self.length), marks: true };
+        let config =
+            ClientConfig { interval: self.interval, length: Some(self.length), marks: true, trains: self.trains };
         let mut client = Client::new(config, self.client_clock.at(start), self.seed);
+        for (way, from, until) in &self.loads {
+            let at = |span: Duration| self.client_clock.at(start + span);
+            client.loaded(*way, at(*from), Some(at(*until)));
+        }
         let new_server = |at: Instant, clock: HostClock| {
             let secret = streams.bytes(&format!("secret {}", at.as_nanos()));
             Server::new(ServerConfig::default(), clock.at(at), &secret)
@@ -114,7 +160,8 @@ impl World {
             let server_due = server.poll_timeout().map(|at| Stop::delay(&self.server_stops, server_clock.when(at)));
             let cross_due = cross.peek().map(|(at, _)| start + *at);
             let restart_due = restart.map(|at| start + at);
-            let dues = [client_due, server_due, cross_due, restart_due, pipe.next_event()];
+            let bulk_due = bulks.iter().filter_map(Bulk::due).min();
+            let dues = [client_due, server_due, cross_due, restart_due, bulk_due, pipe.next_event()];
             let now = dues.into_iter().flatten().min().unwrap();
             if pipe.next_event().is_some_and(|at| at <= now) {
                 pipe.advance(now, &mut delivered);
@@ -134,7 +181,24 @@ impl World {
                         let seen = Stop::delay(&self.client_stops, at);
                         client.receive(self.client_clock.at(seen), self.client_clock.at(at), ecn, &payload);
                     }
-                    _ => {}
+                    2 => {}
+                    flow => {
+                        let bulk = &mut bulks[(flow as usize - 3) / 2];
+                        if flow % 2 == 0 {
+                            bulk.acknowledged(now, &payload);
+                        } else if let Some(ack) = bulk.arrived(now, &payload) {
+                            let way = if bulk.up { Pipe::<Vec<u8>>::DOWN } else { Pipe::<Vec<u8>>::UP };
+                            let ack = self::packet(now, flow + 1, 60, Ecn::NotEct, ack);
+                            pipe.send(now, way, ack, &mut Vec::new());
+                        }
+                    }
+                }
+            }
+            for (index, bulk) in bulks.iter_mut().enumerate() {
+                while let Some(payload) = bulk.send(now) {
+                    let way = if bulk.up { Pipe::<Vec<u8>>::UP } else { Pipe::<Vec<u8>>::DOWN };
+                    let data = packet(now, 3 + 2 * index as u32, Bulk::SIZE, Ecn::NotEct, payload);
+                    pipe.send(now, way, data, &mut Vec::new());
                 }
             }
             if client_due.is_some_and(|at| at <= now) {
@@ -162,6 +226,7 @@ impl World {
             }
         }
         assert_eq!(client.error(), None);
+        *trains = client.trains().to_vec();
         let (trace, breaks) = client.into_trace();
         (trace, breaks, server)
     }

@@ -1,0 +1,104 @@
+//! Compares advice for measured paths with advice for the true ones, on drawn paths.
+//!
+//! usage: cargo run --release -p thalweg-cli --example advice -- [COUNT [FROM [quick]]]
+//!
+//! Path N is that of world N of `thalweg lab draw --single`. It is measured in the lab for two minutes, with a load of
+//! ten seconds each way, and a model is fitted. `thalweg lab advise` is asked about the model, and, with more seeds,
+//! about the true path. Both choices and the shipped rules then run over the true path, on seeds of their own. With
+//! `quick` all of this takes fewer seeds: a minute for a path rather than three.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "../../probe/tests/all/bulk.rs"]
+mod bulk;
+#[path = "../../probe/tests/all/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::sync::atomic::AtomicBool;
+
+use thalweg_lab::advise::{Advice, Choice, Effort, Options, Request, advise, scores};
+use thalweg_lab::draw::{Class, Drawn};
+use thalweg_lab::engine::SimEngine;
+use thalweg_link::trace::Synthetic;
+use thalweg_link::{PathConfig, Paths};
+use thalweg_probe::{Findings, LoadFindings, Summary, Way, model};
+use thalweg_recovery::Policies;
+use thalweg_units::Duration;
+
+use world::{HostClock, World};
+
+/// What "as good as the best" means.
+const WITHIN: f64 = 1.03;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+fn options() -> Options<'static> {
+    Options { threads: 0, stop: &STOP, progress: &|_| {} }
+}
+
+fn advice(hops: &[PathConfig], effort: Effort) -> Advice {
+    let request = Request { hops: hops.to_vec(), effort };
+    advise(&request, &SimEngine::default(), &options()).unwrap().unwrap()
+}
+
+/// The model that a measurement of this path gives.
+fn measured(hops: &[PathConfig], seed: u64) -> Option<String> {
+    let at = Duration::from_secs;
+    let world = World {
+        length: at(120),
+        server_clock: HostClock { origin: 77_000_000_000_000, drift: 40 },
+        loads: vec![(Way::Up, at(10), at(20)), (Way::Down, at(24), at(34))],
+        ..World::over(hops, seed)
+    };
+    let (trace, loads) = world.run_loaded();
+    let mut summary = Summary::of(Findings::of(&trace)?);
+    let of = |(way, load): &(Way, _)| LoadFindings::of(*way, load, &summary.loaded[*way as usize], &summary);
+    summary.loads = loads.iter().filter_map(of).collect();
+    Some(model(&summary))
+}
+
+fn named(choice: Option<&Choice>) -> String {
+    choice.map_or_else(|| "shipped".to_owned(), Choice::to_string)
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let count: u64 = args.next().map_or(30, |count| count.parse().unwrap());
+    let from: u64 = args.next().map_or(0, |from| from.parse().unwrap());
+    let is_quick = args.next().is_some_and(|word| word == "quick");
+    let quick = Effort { screen: 2, kept: 3, compare: 3, confirm: 12 };
+    let careful = Effort { screen: 8, kept: 6, compare: 16, confirm: 24 };
+    let (of_truth, of_model, seeds) = if is_quick { (quick, quick, 12) } else { (careful, Effort::default(), 24) };
+    let (mut right, mut same) = (0, 0);
+    for number in from..from + count {
+        let drawn = Drawn::new(Class::Single, number, &Policies::default());
+        let paths = Paths::parse("drawn", &drawn.text, &Synthetic).unwrap();
+        let hops = paths.hops(&paths.paths[0].name).unwrap();
+        let truth = advice(&hops, of_truth).advised;
+        let text = measured(&hops, number + 1);
+        let told = text.as_ref().and_then(|text| {
+            let paths = Paths::parse("model", text, &Synthetic).unwrap();
+            advice(&paths.hops("model").unwrap(), of_model).advised
+        });
+        let both = [truth.clone(), told.clone()];
+        let found = scores(&hops, &SimEngine::default(), &options(), &both, 1_000..1_000 + seeds).unwrap().unwrap();
+        let over = found[1] / found[0].min(1.0);
+        let is_right = truth == told || over <= WITHIN;
+        right += u64::from(is_right);
+        same += u64::from(truth == told);
+        println!(
+            "{number:>4} {:<10} best {:<26} {:.3}  advised {:<26} {:.3}  {}{}",
+            drawn.kind,
+            named(truth.as_ref()),
+            found[0],
+            named(told.as_ref()),
+            found[1],
+            if is_right { "right" } else { "wrong" },
+            if text.is_none() { ", not measured" } else { "" }
+        );
+        if std::env::var_os("SHOW").is_some() {
+            println!("{}\n{}", drawn.title, text.unwrap_or_default());
+        }
+    }
+    println!("{right} of {count} right: {same} the same choice, the others within 3 %");
+}
