@@ -17,7 +17,7 @@ mod world;
 use std::sync::atomic::AtomicBool;
 
 use thalweg_lab::advise::{Advice, Choice, Effort, Options, Request, advise, scores};
-use thalweg_lab::draw::{Class, Drawn, Request};
+use thalweg_lab::draw::{Class, Drawn, Request as Draw};
 use thalweg_lab::engine::SimEngine;
 use thalweg_link::trace::Synthetic;
 use thalweg_link::{PathConfig, Paths};
@@ -70,7 +70,7 @@ fn main() {
     let careful = Effort { screen: 8, kept: 6, compare: 16, confirm: 24 };
     let (of_truth, of_model, seeds) = if is_quick { (quick, quick, 12) } else { (careful, Effort::default(), 24) };
     let (mut right, mut same) = (0, 0);
-    let request = Request { single: count, shared: 0, pairs: 0, scheduler: None, from, policies: Policies::default() };
+    let request = Draw { single: count, shared: 0, pairs: 0, scheduler: None, from, policies: Policies::default() };
     for number in from..from + count {
         let drawn = Drawn::new(Class::Single, number, &request);
         let paths = Paths::parse("drawn", &drawn.text, &Synthetic).unwrap();
