@@ -32,7 +32,7 @@ fn unknown_values_name_the_field_the_value_and_what_is_accepted() {
     let expected = format!("policy controller cannot be \"vegas\"; it accepts {}", accepted("controller"));
     assert_eq!(refused("controller=vegas"), expected);
     assert_eq!(refused("controller=vegas(beta=2)"), expected);
-    assert!(accepted("controller").starts_with("new-reno, cubic, regain, bbr"), "{}", accepted("controller"));
+    assert!(accepted("controller").starts_with("new-reno, cubic, regain, lia, bbr"), "{}", accepted("controller"));
 }
 
 #[test]
