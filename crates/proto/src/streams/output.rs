@@ -363,6 +363,11 @@ impl Streams {
         self.outgoing.data_sent()
     }
 
+    /// The connection's credit that is left.
+    pub(crate) fn credit(&self) -> u64 {
+        self.outgoing.credit()
+    }
+
     /// Whether this record has data, and the application has written the end of every stream of which it has some.
     pub(crate) fn is_of_finished(&self, sent: &SentStreams) -> bool {
         let is_finished = |id| self.send.get(id).is_some_and(|stream| stream.finished);
