@@ -61,7 +61,7 @@ impl Connection {
         let in_flight: u64 = candidates.iter().map(|path| path.bytes_in_flight).sum();
         // A copy that leaves now has the peer extend its credit a round trip later.
         let window: u64 = candidates.iter().map(|path| path.window).sum();
-        let is_short = self.streams.credit() <= window.saturating_add(window / 2);
+        let is_short = self.streams.credit_left() <= window.saturating_add(window / 2);
         self.streams.set_congestion_window(window);
         let waiting = self.streams.bytes_unacked().saturating_sub(in_flight);
         let mut turns = self.paths.order(now, waiting, &candidates);

@@ -13,9 +13,9 @@
 //!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
 //!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
 //!   more.
-//! - **What would be missed late**: after that, what else a path of a much longer round trip has under way at the end of
-//!   a transfer. If its queue has dropped some of it, that shows a long round trip later. These copies stay within the
-//!   same 128th.
+//! - **What would be missed late**: after that, what would arrive there a little later than the copy here, and all that
+//!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round trip
+//!   later. These copies stay within the same 128th.
 //!
 //! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
 //! to a path is not copied on another.
@@ -40,6 +40,8 @@ const OVERDUE: u32 = 4;
 /// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
 /// about alike send nothing twice.
 const SOONER_BY: u32 = 2;
+/// The same as a precaution, after one in so many round trips more than one.
+const ALIKE_WITHIN: u32 = 8;
 /// Copies that may turn out needless make up one in so many bytes of the data at most.
 const PRECAUTION_SHARE: u64 = 128;
 /// No estimate of a delay is longer.
@@ -66,7 +68,8 @@ pub(crate) enum Worth {
     BlockingSoon,
     /// Those of the ends of streams that would be acknowledged much sooner on the path of the copy.
     Sooner,
-    /// Others of them on paths of a much longer round trip, where a loss would be found out late.
+    /// Others of them that would be acknowledged a little sooner, or whose path has a much longer round trip, so that a
+    /// loss would be found out late.
     Doubtful,
 }
 
@@ -87,19 +90,21 @@ impl Across {
             let Some(path) = recovery.space_path(from) else { continue };
             let there = path.rtt();
             let overdue = there.smoothed + (there.variation * OVERDUE).max(GRANULARITY);
-            if worth == Worth::Doubtful && there.smoothed <= here.smoothed * SOONER_BY {
-                continue;
-            }
+            let is_long = there.smoothed > here.smoothed * SOONER_BY;
             let packets = u32::try_from(recovery.outstanding_data(SpaceId::Data(from)).count()).unwrap_or(u32::MAX);
             // How long it takes to deliver what is under way; `None`: the path has not delivered anything yet.
             let drain = path.delivery_rate().map(|rate| rate.time_for(path.bytes_in_flight()).min(LONGEST));
-            let times = if worth == Worth::Sooner { SOONER_BY } else { 1 };
+            let soonest = match worth {
+                Worth::Sooner => here.smoothed * SOONER_BY,
+                Worth::Doubtful => here.smoothed + here.smoothed / ALIKE_WITHIN,
+                _ => here.smoothed,
+            };
             let is_later = |place: usize, sent: Instant| {
                 let age = now.saturating_since(sent);
                 let ahead = u32::try_from(place + 1).unwrap_or(u32::MAX).min(packets);
                 let drained = drain.map(|drain| drain * ahead / packets.max(1));
                 let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
-                age >= overdue || due.is_none_or(|due| due > here.smoothed * times)
+                age >= overdue || due.is_none_or(|due| due > soonest)
             };
             let needless = self.needless;
             let copied = self.copied(to, from);
@@ -109,7 +114,7 @@ impl Across {
                     Worth::All => true,
                     Worth::Blocking | Worth::BlockingSoon => is_later(*place, *sent_at),
                     Worth::Sooner => is_later(*place, *sent_at) && streams.is_of_finished(&sent.streams),
-                    Worth::Doubtful => streams.is_of_finished(&sent.streams),
+                    Worth::Doubtful => (is_long || is_later(*place, *sent_at)) && streams.is_of_finished(&sent.streams),
                 };
                 let is_copied = sent.is_copy || copied.contains(*number);
                 !is_copied && !sent.streams.is_empty() && !streams.is_pinned(&sent.streams) && is_due()
