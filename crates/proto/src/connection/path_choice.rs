@@ -116,22 +116,22 @@ impl Connection {
     }
 
     /// The paths that carry data if they are asked to: those that answer, or, if there are none, all that are open.
-    fn live(&self) -> SmallVec<[DataSpace; 4]> {
+    pub(super) fn live(&self) -> SmallVec<[DataSpace; 4]> {
         let open = || self.paths.sets().filter(|set| self.can_carry(set));
         let answering: SmallVec<_> = open().filter(|set| !self.is_silent(set.active().id)).map(PathSet::id).collect();
         if answering.is_empty() { open().map(PathSet::id).collect() } else { answering }
     }
 
-    /// Whether something waits that is pinned to a path, and the path carries data.
+    /// Whether something waits that is pinned to a path.
     pub(super) fn has_pinned(&self, path: DataSpace) -> bool {
-        (self.streams.can_send_pinned(path) || self.datagrams.can_send_pinned(path)) && self.live().contains(&path)
+        self.streams.can_send_pinned(path) || self.datagrams.can_send_pinned(path)
     }
 
     /// It is a path's turn to send what is pinned to it and, if `is_common`, what is pinned to none. A DATAGRAM leaves
-    /// on the paths of `copies` too.
-    pub(super) fn begin_turn(&mut self, path: DataSpace, is_common: bool, copies: &[DataSpace]) {
+    /// on the paths of `copies` too. `live` are the paths that carry data.
+    pub(super) fn begin_turn(&mut self, path: DataSpace, is_common: bool, live: &[DataSpace], copies: &[DataSpace]) {
         let copies = copies.iter().copied().filter(|other| *other != path).collect();
-        let turn = Turn { path, is_common, live: self.live(), copies };
+        let turn = Turn { path, is_common, live: SmallVec::from_slice(live), copies };
         self.datagrams.set_turn(Some(turn.clone()));
         self.streams.set_turn(Some(turn));
     }

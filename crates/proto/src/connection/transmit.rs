@@ -69,6 +69,7 @@ impl Connection {
         let common = turns.clone();
         let is_redundant = self.paths.several().is_some_and(|several| several.scheduler.is_redundant());
         let has_own = is_redundant || self.streams.has_pins() || self.datagrams.has_pins();
+        let live = if has_own { self.live() } else { SmallVec::new() };
         let open = self.paths.sets().filter(|set| set.is_open()).map(PathSet::id);
         let others: Order = open.filter(|id| !turns.contains(id)).collect();
         turns.extend(others);
@@ -79,29 +80,27 @@ impl Connection {
                 continue;
             }
             let is_common = turn < with_data;
-            let carries_data = is_common || has_own && self.has_pinned(id);
+            let carries_data = is_common || live.contains(&id) && self.has_pinned(id);
             if has_own {
-                self.begin_turn(id, is_common, if is_redundant { &common } else { &[] });
+                self.begin_turn(id, is_common, &live, if is_redundant { &common } else { &[] });
             }
-            let worth = if is_redundant { Worth::All } else { Worth::BlockingSoon };
-            if (is_redundant || is_short)
-                && is_common
-                && self.handshake.complete
-                && let Some(copies) = self.transmit_across(now, key, worth, max_segments, buf)
-            {
-                if let Some(set) = self.paths.set_mut(id) {
-                    set.on_spoken(now);
-                }
-                return Some(copies);
+            let mut is_data = is_common;
+            let mut sent = None;
+            if is_common && (is_redundant || is_short && self.handshake.complete) {
+                let worth = if is_redundant { Worth::All } else { Worth::BlockingSoon };
+                sent = self.transmit_across(now, key, worth, max_segments, buf);
+                is_data &= sent.is_none();
             }
-            let probe = if carries_data { self.transmit_mtu_probe(now, key, buf) } else { None };
-            let is_probe = probe.is_some();
-            let sent = probe.or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf));
+            if sent.is_none() && carries_data {
+                sent = self.transmit_mtu_probe(now, key, buf);
+                is_data &= sent.is_none();
+            }
+            let sent = sent.or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf));
             let Some(batch) = sent else { continue };
             if let Some(set) = self.paths.set_mut(id) {
                 set.on_spoken(now);
             }
-            if let Some(several) = self.paths.several_mut().filter(|_| is_common && !is_probe) {
+            if let Some(several) = self.paths.several_mut().filter(|_| is_data) {
                 several.scheduler.on_sent(id, batch.size as u64);
             }
             return Some(batch);
@@ -109,7 +108,7 @@ impl Connection {
         common.into_iter().find_map(|id| {
             let key = self.paths.set(id).filter(|set| !set.is_held())?.active().key();
             if has_own {
-                self.begin_turn(id, true, &[]);
+                self.begin_turn(id, true, &live, &[]);
             }
             self.transmit_sooner(now, key, max_segments, buf)
                 .or_else(|| self.transmit_again(now, key, max_segments, buf))

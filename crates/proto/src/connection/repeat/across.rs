@@ -3,8 +3,8 @@
 //! - **Everything**, where the scheduler wants it ([`PathScheduler::is_redundant`]): each path sends again what others
 //!   have under way, the oldest first, before it sends what is new.
 //! - **What holds up the peer's credit**: where the peer permits no more, since bytes are missing that are under way on
-//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there, or expected later
-//!   than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a
+//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there (RFC 9002 section 6.2.1), or
+//!   expected later than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a
 //!   Deployable Multipath TCP", NSDI 2012, section 4.2).
 //!   The same before the credit is used up, once it is little more than a round trip's worth: what the copy brings then
 //!   arrives in time. As far as all copies that may turn out needless stay below a 128th of the data.
@@ -34,9 +34,6 @@ use crate::{
 
 /// So many gaps are remembered between the numbers that were copied, for each pair of paths.
 const MAX_RANGES: usize = 64;
-/// An acknowledgment is overdue so many deviations of the round-trip time after a round trip, and a granule at least
-/// (RFC 9002 section 6.2.1).
-const OVERDUE: u32 = 4;
 /// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
 /// about alike send nothing twice.
 const SOONER_BY: u32 = 2;
@@ -46,7 +43,6 @@ const ALIKE_WITHIN: u32 = 8;
 const PRECAUTION_SHARE: u64 = 128;
 /// No estimate of a delay is longer.
 const LONGEST: Duration = Duration::from_secs(3_600);
-const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Which packets have been copied.
 #[derive(Debug, Default)]
@@ -89,20 +85,19 @@ impl Across {
         for from in others.iter().copied().filter(|from| *from != to) {
             let Some(path) = recovery.space_path(from) else { continue };
             let there = path.rtt();
-            let overdue = there.smoothed + (there.variation * OVERDUE).max(GRANULARITY);
+            let overdue = there.probe_base();
             let is_long = there.smoothed > here.smoothed * SOONER_BY;
-            let packets = u32::try_from(recovery.outstanding_data(SpaceId::Data(from)).count()).unwrap_or(u32::MAX);
-            // How long it takes to deliver what is under way; `None`: the path has not delivered anything yet.
-            let drain = path.delivery_rate().map(|rate| rate.time_for(path.bytes_in_flight()).min(LONGEST));
             let soonest = match worth {
                 Worth::Sooner => here.smoothed * SOONER_BY,
                 Worth::Doubtful => here.smoothed + here.smoothed / ALIKE_WITHIN,
                 _ => here.smoothed,
             };
+            let size = u64::from(path.datagram_size().max(1));
             let is_later = |place: usize, sent: Instant| {
                 let age = now.saturating_since(sent);
-                let ahead = u32::try_from(place + 1).unwrap_or(u32::MAX).min(packets);
-                let drained = drain.map(|drain| drain * ahead / packets.max(1));
+                // How long it takes to deliver what is under way up to there; `None`: the path has delivered nothing.
+                let ahead = size.saturating_mul(place as u64 + 1).min(path.bytes_in_flight());
+                let drained = path.delivery_rate().map(|rate| rate.time_for(ahead).min(LONGEST));
                 let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
                 age >= overdue || due.is_none_or(|due| due > soonest)
             };
@@ -123,7 +118,6 @@ impl Across {
             let outstanding = outstanding.map(|(number, sent_at, sent)| (number, sent_at, &**sent));
             let worthy = outstanding.enumerate().filter(is_worth_it);
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
-            let size = u64::from(path.datagram_size().max(1));
             let left = match worth {
                 Worth::Doubtful | Worth::BlockingSoon => {
                     let room = (streams.data_sent() / PRECAUTION_SHARE).saturating_sub(needless) / size;
