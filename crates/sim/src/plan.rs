@@ -128,12 +128,16 @@ impl FlowPlan {
 
     /// Every route that it takes, the first one first.
     pub fn routes(&self) -> impl Iterator<Item = &[usize]> {
+        self.own_routes().chain(self.beside.iter().map(Vec::as_slice))
+    }
+
+    /// The route that it begins on, and those that it moves to.
+    pub(crate) fn own_routes(&self) -> impl Iterator<Item = &[usize]> {
         let later = self.moves.iter().filter_map(|change| match &change.what {
             AddressChange::Move { route, .. } => Some(route.as_slice()),
             AddressChange::Rebind => None,
         });
-        let beside = self.beside.iter().map(Vec::as_slice);
-        std::iter::once(self.route.as_slice()).chain(later).chain(beside)
+        std::iter::once(self.route.as_slice()).chain(later)
     }
 
     /// Whether it takes a path at any time.

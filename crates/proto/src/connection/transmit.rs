@@ -59,7 +59,10 @@ impl Connection {
     fn transmit_on_any(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let candidates = self.candidates(now);
         let in_flight: u64 = candidates.iter().map(|path| path.bytes_in_flight).sum();
-        self.streams.set_congestion_window(candidates.iter().map(|path| path.window).sum());
+        // A copy that leaves now has the peer extend its credit a round trip later.
+        let window: u64 = candidates.iter().map(|path| path.window).sum();
+        let is_short = self.streams.credit_left() <= window.saturating_add(window / 2);
+        self.streams.set_congestion_window(window);
         let waiting = self.streams.bytes_unacked().saturating_sub(in_flight);
         let mut turns = self.paths.order(now, waiting, &candidates);
         let with_data = turns.len();
@@ -80,9 +83,11 @@ impl Connection {
             if has_own {
                 self.begin_turn(id, is_common, if is_redundant { &common } else { &[] });
             }
-            if is_redundant
+            let worth = if is_redundant { Worth::All } else { Worth::BlockingSoon };
+            if (is_redundant || is_short)
                 && is_common
-                && let Some(copies) = self.transmit_across(now, key, Worth::All, max_segments, buf)
+                && self.handshake.complete
+                && let Some(copies) = self.transmit_across(now, key, worth, max_segments, buf)
             {
                 if let Some(set) = self.paths.set_mut(id) {
                     set.on_spoken(now);
@@ -141,8 +146,11 @@ impl Connection {
         if !self.handshake.complete || self.wants_data(path) {
             return None;
         }
-        let worth = if self.streams.is_flow_blocked() { Worth::Blocking } else { Worth::Sooner };
-        self.transmit_across(now, path, worth, max_segments, buf)
+        if self.streams.is_flow_blocked() {
+            return self.transmit_across(now, path, Worth::Blocking, max_segments, buf);
+        }
+        self.transmit_across(now, path, Worth::Sooner, max_segments, buf)
+            .or_else(|| self.transmit_across(now, path, Worth::Doubtful, max_segments, buf))
     }
 
     /// The bulk of all traffic: as many full datagrams on `path` as window, pacer and content allow. `carries_data`:

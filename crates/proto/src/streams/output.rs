@@ -47,6 +47,8 @@ pub(super) struct Outgoing {
     max_data: u64,
     /// The sum of the bytes of all streams sent at least once.
     data_sent: u64,
+    /// What the peer would still have taken of the stream that was sent last, when it was.
+    stream_credit: u64,
     /// The sum of the bytes of all streams of which all before are acknowledged too.
     acked: u64,
     /// Bytes kept until acknowledged, all streams.
@@ -75,6 +77,7 @@ impl Outgoing {
         Outgoing {
             max_data: 0,
             data_sent: 0,
+            stream_credit: u64::MAX,
             acked: 0,
             share,
             unsent: 0,
@@ -363,6 +366,11 @@ impl Streams {
         self.outgoing.data_sent()
     }
 
+    /// The credit that is left, of the connection and of the stream that was sent last.
+    pub(crate) fn credit_left(&self) -> u64 {
+        self.outgoing.credit().min(self.outgoing.stream_credit)
+    }
+
     /// Whether this record has data, and the application has written the end of every stream of which it has some.
     pub(crate) fn is_of_finished(&self, sent: &SentStreams) -> bool {
         let is_finished = |id| self.send.get(id).is_some_and(|stream| stream.finished);
@@ -525,6 +533,7 @@ impl Streams {
                 return;
             };
             record.chunks.push(written.chunk);
+            outgoing.stream_credit = stream.credit();
             outgoing.data_sent += written.fresh;
             outgoing.scheduler_of(pin).charge(pick, buf.len() - before);
             outgoing.refresh(control, pick.id, stream);

@@ -16,8 +16,9 @@ pub(super) struct Machine {
     model: HostModel,
     flow: usize,
     is_client: bool,
-    /// Sent, but not on the network yet; without chance delay datagrams leave at once.
-    departures: Option<Departures>,
+    /// Sent, but not on the network yet, by interface: one for each path beside the flow's own, and then that one; without
+    /// chance delay datagrams leave at once.
+    departures: Vec<Departures>,
     /// When the program runs for its timer, as of its last turn: asking a host takes a walk over its connections.
     timer: Instant,
     /// Arrived, but not seen yet.
@@ -33,7 +34,7 @@ impl Machine {
         model: HostModel,
         flow: usize,
         is_client: bool,
-        departures: Option<Departures>,
+        departures: Vec<Departures>,
     ) -> Self {
         let timer = model.runs_at(host.next_timer());
         Machine {
@@ -52,8 +53,7 @@ impl Machine {
 
     /// When something happens here next.
     pub(super) fn next(&self) -> Instant {
-        let departure = self.departures.as_ref().map_or(Instant::FAR_FUTURE, Departures::next);
-        self.wakes().min(departure)
+        self.departures.iter().map(Departures::next).fold(self.wakes(), Instant::min)
     }
 
     /// Whether something happened to it in the current event.
@@ -186,7 +186,10 @@ impl World<'_> {
             let (ecn, connection, tail) = (outgoing.envelope.ecn, outgoing.connection, outgoing.tail);
             let Some(payload) = self.address(index, outgoing) else { continue };
             let packet = Packet { payload, size, flow: flow as u32, connection, ecn, sent: self.now, tail };
-            match &mut self.machines[index].departures {
+            let departures = &mut self.machines[index].departures;
+            // What leaves by one interface does not wait for the noise of another.
+            let interface = (packet.payload.entry as usize).min(departures.len().saturating_sub(1));
+            match departures.get_mut(interface) {
                 Some(departures) => departures.push(self.now, packet),
                 None => self.emit(index, packet),
             }
@@ -196,8 +199,10 @@ impl World<'_> {
 
     /// Hands over to the network what was delayed until now.
     fn depart(&mut self, index: usize) {
-        while let Some(packet) = self.machines[index].departures.as_mut().and_then(|waiting| waiting.pop(self.now)) {
-            self.emit(index, packet);
+        for interface in 0..self.machines[index].departures.len() {
+            while let Some(packet) = self.machines[index].departures[interface].pop(self.now) {
+                self.emit(index, packet);
+            }
         }
     }
 }

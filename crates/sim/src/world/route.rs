@@ -190,13 +190,22 @@ impl<'a> World<'a> {
         if plan.perturb_start {
             start += Duration::from_nanos(streams.dice("start").below(plan.round_trip(&flow.route).nanos()));
         }
-        let host_delay = |name: &str, is_up: bool| {
-            let paths = flow.routes().flatten().filter_map(|path| plan.paths.get(*path));
-            let rates = paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate });
-            let longest = if plan.host_delay { departures::longest(rates) } else { Duration::ZERO };
-            (longest > Duration::ZERO).then(|| Departures::new(longest, streams.scope("host").dice(name)))
-        };
-        let delays = [host_delay("client", true), host_delay("server", false)];
+        let delays = [("client", true), ("server", false)].map(|(name, is_up)| {
+            let longest = |route: &[usize]| {
+                let paths = route.iter().filter_map(|path| plan.paths.get(*path));
+                departures::longest(paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate }))
+            };
+            // In the order of the entries: the paths beside, and the one that moves.
+            let mut all: Vec<_> = flow.beside.iter().map(|route| longest(route)).collect();
+            all.push(longest(&flow.own_routes().flatten().copied().collect::<Vec<_>>()));
+            let dice = |n: usize| match n == flow.beside.len() {
+                true => streams.scope("host").dice(name),
+                false => streams.scope("host").dice(&format!("{name}/{n}")),
+            };
+            let is_noisy = plan.host_delay && all.iter().any(|longest| *longest > Duration::ZERO);
+            let noisy = all.into_iter().enumerate().filter(|_| is_noisy);
+            noisy.map(|(n, longest)| Departures::new(longest, dice(n))).collect::<Vec<_>>()
+        });
         let (first, numbers, beside) = numbers(flow, plan.paths.len());
         let beside: Vec<_> = beside.into_iter().map(|number| client_address(index, number, 0)).collect();
         let (client, server) = (client_address(index, first, 0), server_address(index));

@@ -6,11 +6,16 @@
 //!   another path, a path with room sends again the oldest whose acknowledgment is overdue there, or expected later
 //!   than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a
 //!   Deployable Multipath TCP", NSDI 2012, section 4.2).
+//!   The same before the credit is used up, once it is little more than a round trip's worth: what the copy brings then
+//!   arrives in time. As far as all copies that may turn out needless stay below a 128th of the data.
 //! - **What another path delivers sooner**, at the end of a transfer: once the application has written the end of its
 //!   streams and all of that has left, a path with room sends again what others have under way, the newest first, if
 //!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
 //!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
 //!   more.
+//! - **What would be missed late**: after that, what would arrive there a little later than the copy here, and all that
+//!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round trip
+//!   later. These copies stay within the same 128th.
 //!
 //! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
 //! to a path is not copied on another.
@@ -35,6 +40,10 @@ const OVERDUE: u32 = 4;
 /// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
 /// about alike send nothing twice.
 const SOONER_BY: u32 = 2;
+/// The same as a precaution, after one in so many round trips more than one.
+const ALIKE_WITHIN: u32 = 8;
+/// Copies that may turn out needless make up one in so many bytes of the data at most.
+const PRECAUTION_SHARE: u64 = 128;
 /// No estimate of a delay is longer.
 const LONGEST: Duration = Duration::from_secs(3_600);
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -44,6 +53,8 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 pub(super) struct Across {
     /// On which path, of which path, and their numbers.
     copied: SmallVec<[(DataSpace, DataSpace, RangeSet); 2]>,
+    /// Bytes of packets that were copied without anything waiting for them.
+    needless: u64,
 }
 
 /// Which packets of other paths are worth a copy.
@@ -53,8 +64,13 @@ pub(crate) enum Worth {
     All,
     /// Those that would be acknowledged sooner on the path of the copy: the peer's credit waits for the oldest of them.
     Blocking,
+    /// The same before the credit is used up.
+    BlockingSoon,
     /// Those of the ends of streams that would be acknowledged much sooner on the path of the copy.
     Sooner,
+    /// Others of them that would be acknowledged a little sooner, or whose path has a much longer round trip, so that a
+    /// loss would be found out late.
+    Doubtful,
 }
 
 impl Across {
@@ -74,24 +90,31 @@ impl Across {
             let Some(path) = recovery.space_path(from) else { continue };
             let there = path.rtt();
             let overdue = there.smoothed + (there.variation * OVERDUE).max(GRANULARITY);
+            let is_long = there.smoothed > here.smoothed * SOONER_BY;
             let packets = u32::try_from(recovery.outstanding_data(SpaceId::Data(from)).count()).unwrap_or(u32::MAX);
             // How long it takes to deliver what is under way; `None`: the path has not delivered anything yet.
             let drain = path.delivery_rate().map(|rate| rate.time_for(path.bytes_in_flight()).min(LONGEST));
-            let times = if worth == Worth::Sooner { SOONER_BY } else { 1 };
+            let soonest = match worth {
+                Worth::Sooner => here.smoothed * SOONER_BY,
+                Worth::Doubtful => here.smoothed + here.smoothed / ALIKE_WITHIN,
+                _ => here.smoothed,
+            };
             let is_later = |place: usize, sent: Instant| {
                 let age = now.saturating_since(sent);
                 let ahead = u32::try_from(place + 1).unwrap_or(u32::MAX).min(packets);
                 let drained = drain.map(|drain| drain * ahead / packets.max(1));
                 let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
-                age >= overdue || due.is_none_or(|due| due > here.smoothed * times)
+                age >= overdue || due.is_none_or(|due| due > soonest)
             };
+            let needless = self.needless;
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
             let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &SentFrames))| {
                 let is_due = || match worth {
                     Worth::All => true,
-                    Worth::Blocking => is_later(*place, *sent_at),
+                    Worth::Blocking | Worth::BlockingSoon => is_later(*place, *sent_at),
                     Worth::Sooner => is_later(*place, *sent_at) && streams.is_of_finished(&sent.streams),
+                    Worth::Doubtful => (is_long || is_later(*place, *sent_at)) && streams.is_of_finished(&sent.streams),
                 };
                 let is_copied = sent.is_copy || copied.contains(*number);
                 !is_copied && !sent.streams.is_empty() && !streams.is_pinned(&sent.streams) && is_due()
@@ -100,21 +123,31 @@ impl Across {
             let outstanding = outstanding.map(|(number, sent_at, sent)| (number, sent_at, &**sent));
             let worthy = outstanding.enumerate().filter(is_worth_it);
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
-            let left = count - found;
+            let size = u64::from(path.datagram_size().max(1));
+            let left = match worth {
+                Worth::Doubtful | Worth::BlockingSoon => {
+                    let room = (streams.data_sent() / PRECAUTION_SHARE).saturating_sub(needless) / size;
+                    usize::try_from(room).unwrap_or(usize::MAX).min(count - found)
+                }
+                _ => count - found,
+            };
             let chosen: SmallVec<[(u64, &SentStreams); 16]> = match worth {
-                Worth::All | Worth::Blocking => worthy.take(left).collect(),
+                Worth::All | Worth::Blocking | Worth::BlockingSoon => worthy.take(left).collect(),
                 // The newest arrives last.
-                Worth::Sooner => {
+                Worth::Sooner | Worth::Doubtful => {
                     let all: Vec<_> = worthy.collect();
                     all.into_iter().rev().take(left).collect()
                 }
             };
+            found += chosen.len();
+            let is_needed = matches!(worth, Worth::All | Worth::Blocking);
+            let bytes = if is_needed { 0 } else { size * chosen.len() as u64 };
             for (number, contents) in chosen {
                 copied.insert_one(number);
                 streams.on_lost(contents);
-                found += 1;
             }
             copied.keep_highest(MAX_RANGES);
+            self.needless += bytes;
         }
         found > 0
     }
