@@ -30,7 +30,7 @@ use crate::{
     error::{AcceptError, ConnectError},
     incoming::Incoming,
     shared::{Limits, Shared},
-    socket::{CAN_SHARE_PORT, Socket, Warning, bind, to_family},
+    socket::{CAN_SHARE_PORT, Socket, Warning, bind, join, to_family},
     worker::{Counters, Worker},
 };
 
@@ -169,8 +169,7 @@ impl EndpointBuilder {
         let local = first.local_addr()?;
         let mut sockets = vec![first];
         for _ in 1..count {
-            let address = if serves { local } else { SocketAddr::new(address.ip(), 0) };
-            sockets.push(bind(address, serves)?);
+            sockets.push(if serves { join(local)? } else { bind(SocketAddr::new(address.ip(), 0), false)? });
         }
         self.start(sockets, warnings)
     }

@@ -246,8 +246,27 @@ pub(crate) fn warn(warnings: &mut Vec<Warning>, warning: Warning) {
     }
 }
 
-/// Binds a UDP socket. With `shared`, others may bind the same port and the kernel spreads datagrams over them.
+/// Binds a UDP socket whose port nobody else has. With `shared`, sockets of [`join`] may bind the port after it.
 pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<std::net::UdpSocket> {
+    let socket = unbound(address)?;
+    socket.bind(&address.into())?;
+    if shared {
+        // Only now. A socket that lets others in before it is bound may itself be let in: Linux gives it, for port 0
+        // too, a port where another server of the same user listens, and sends that server's datagrams to either.
+        share_port(&socket)?;
+    }
+    Ok(socket.into())
+}
+
+/// Binds one more UDP socket to the port of a shared one; the kernel spreads datagrams over them.
+pub(crate) fn join(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
+    let socket = unbound(address)?;
+    share_port(&socket)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+fn unbound(address: SocketAddr) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(
         socket2::Domain::for_address(address),
         socket2::Type::DGRAM,
@@ -257,11 +276,7 @@ pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<std::net::Ud
         // One socket for both families where the system allows it.
         let _ = socket.set_only_v6(false);
     }
-    if shared {
-        share_port(&socket)?;
-    }
-    socket.bind(&address.into())?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 #[cfg(target_os = "linux")]
@@ -311,6 +326,33 @@ mod tests {
         assert_eq!(to_family(v4, v6), None);
         assert_eq!(canonical(mapped), v4);
         assert_eq!(canonical(v6), v6);
+    }
+
+    /// Linux lets a socket that shares its port into any port that another one of the same user shares.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_shared_port_admits_those_who_join_and_no_other_server() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let first = bind(any, true).unwrap();
+        let address = first.local_addr().unwrap();
+        let second = join(address).unwrap();
+        for shared in [false, true] {
+            assert_eq!(bind(address, shared).unwrap_err().kind(), io::ErrorKind::AddrInUse, "shared: {shared}");
+        }
+        // Both get datagrams: of forty senders, all choose one with a chance of 2^-39.
+        let mut got = [0, 0];
+        for socket in [&first, &second] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        for _ in 0..40 {
+            std::net::UdpSocket::bind(any).unwrap().send_to(b"x", address).unwrap();
+        }
+        for (socket, got) in [&first, &second].into_iter().zip(&mut got) {
+            while socket.recv_from(&mut [0; 8]).is_ok() {
+                *got += 1;
+            }
+        }
+        assert!(got[0] > 0 && got[1] > 0 && got[0] + got[1] == 40, "{got:?}");
     }
 
     #[test]
