@@ -398,6 +398,29 @@ fn the_hash_may_be_left_out() {
     assert_eq!(first.flows[0].completion, full.flows[0].completion);
 }
 
+/// Delays of hosts are up to two packet times of the bottleneck: 0.24 ms here, and a millisecond on the slow path.
+#[test]
+fn what_leaves_by_a_fast_interface_does_not_wait_as_on_a_slow_one() {
+    let slowest = |beside: &[&str]| {
+        let mut plan = plan(Traffic::Requests(Requests {
+            count: 200,
+            request: Size::Fixed(100),
+            response: Size::Fixed(100),
+            think: Spread::Fixed(ms(5)),
+        }));
+        plan.host_delay = true;
+        plan.paths[0] = PathPlan::new("fast", link("100 Mbps", 10), link("100 Mbps", 10));
+        for name in beside {
+            plan.flows[0].beside.push(vec![plan.paths.len()]);
+            plan.paths.push(PathPlan::new(*name, link("500 kbps", 40), link("500 kbps", 40)));
+        }
+        ok(&plan).flows[0].transfers.iter().skip(5).map(|transfer| transfer.took).max().unwrap()
+    };
+    let (alone, beside) = (slowest(&[]), slowest(&["slow"]));
+    assert!(alone > ms(20) && alone < Duration::from_micros(20_600), "{alone:?}");
+    assert!(beside < Duration::from_micros(20_600), "{beside:?} instead of {alone:?}");
+}
+
 #[test]
 fn wifi_is_a_path_like_any_other() {
     let mut plan = plan(Traffic::Requests(Requests {
