@@ -89,8 +89,8 @@ impl Across {
             let is_long = there.smoothed > here.smoothed * SOONER_BY;
             let soonest = match worth {
                 Worth::Sooner => here.smoothed * SOONER_BY,
-                Worth::Doubtful => here.smoothed + here.smoothed / ALIKE_WITHIN,
-                _ => here.smoothed,
+                Worth::Doubtful | Worth::BlockingSoon => here.smoothed + here.smoothed / ALIKE_WITHIN,
+                Worth::All | Worth::Blocking => here.smoothed,
             };
             let size = u64::from(path.datagram_size().max(1));
             let is_later = |place: usize, sent: Instant| {
@@ -101,6 +101,14 @@ impl Across {
                 let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
                 age >= overdue || due.is_none_or(|due| due > soonest)
             };
+            // Whether any of them can be worth it, without a look at each.
+            let oldest = recovery.outstanding_sent(SpaceId::Data(from)).next();
+            let Some(oldest) = oldest.map(|(_, sent_at, _)| sent_at) else { continue };
+            let all = usize::try_from(path.bytes_in_flight() / size).unwrap_or(usize::MAX);
+            let is_any_later = || is_later(0, oldest) || is_later(all, now);
+            if worth != Worth::All && !(worth == Worth::Doubtful && is_long) && !is_any_later() {
+                continue;
+            }
             let needless = self.needless;
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
