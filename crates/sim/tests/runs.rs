@@ -412,7 +412,7 @@ fn what_leaves_by_a_fast_interface_does_not_wait_as_on_a_slow_one() {
         plan.paths[0] = PathPlan::new("fast", link("100 Mbps", 10), link("100 Mbps", 10));
         for name in beside {
             plan.flows[0].beside.push(vec![plan.paths.len()]);
-            plan.paths.push(PathPlan::new(*name, link("500 kbps", 40), link("500 kbps", 40)));
+            plan.paths.push(PathPlan::new(name, link("500 kbps", 40), link("500 kbps", 40)));
         }
         ok(&plan).flows[0].transfers.iter().skip(5).map(|transfer| transfer.took).max().unwrap()
     };

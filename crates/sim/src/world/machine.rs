@@ -16,8 +16,8 @@ pub(super) struct Machine {
     model: HostModel,
     flow: usize,
     is_client: bool,
-    /// Sent, but not on the network yet, by interface: one for each path beside the flow's own, and then that one; without
-    /// chance delay datagrams leave at once.
+    /// Sent, but not on the network yet, by interface: one for each path beside the flow's own, and then that one.
+    /// Without chance delay datagrams leave at once.
     departures: Vec<Departures>,
     /// When the program runs for its timer, as of its last turn: asking a host takes a walk over its connections.
     timer: Instant,

@@ -190,22 +190,8 @@ impl<'a> World<'a> {
         if plan.perturb_start {
             start += Duration::from_nanos(streams.dice("start").below(plan.round_trip(&flow.route).nanos()));
         }
-        let delays = [("client", true), ("server", false)].map(|(name, is_up)| {
-            let longest = |route: &[usize]| {
-                let paths = route.iter().filter_map(|path| plan.paths.get(*path));
-                departures::longest(paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate }))
-            };
-            // In the order of the entries: the paths beside, and the one that moves.
-            let mut all: Vec<_> = flow.beside.iter().map(|route| longest(route)).collect();
-            all.push(longest(&flow.own_routes().flatten().copied().collect::<Vec<_>>()));
-            let dice = |n: usize| match n == flow.beside.len() {
-                true => streams.scope("host").dice(name),
-                false => streams.scope("host").dice(&format!("{name}/{n}")),
-            };
-            let is_noisy = plan.host_delay && all.iter().any(|longest| *longest > Duration::ZERO);
-            let noisy = all.into_iter().enumerate().filter(|_| is_noisy);
-            noisy.map(|(n, longest)| Departures::new(longest, dice(n))).collect::<Vec<_>>()
-        });
+        let departures =
+            [("client", true), ("server", false)].map(|(name, is_up)| self.departures(flow, &streams, name, is_up));
         let (first, numbers, beside) = numbers(flow, plan.paths.len());
         let beside: Vec<_> = beside.into_iter().map(|number| client_address(index, number, 0)).collect();
         let (client, server) = (client_address(index, first, 0), server_address(index));
@@ -230,7 +216,7 @@ impl<'a> World<'a> {
         self.stacks.push(stack);
         let mut ways = links(&flow.route);
         let ends = [(hosts.0, flow.client_host), (hosts.1, flow.server_host)];
-        for (n, ((host, model), departures)) in ends.into_iter().zip(delays).enumerate() {
+        for (n, ((host, model), departures)) in ends.into_iter().zip(departures).enumerate() {
             if let Some(rate) = model.nic {
                 let rate = RateModel::Constant(rate);
                 let config = DirectionConfig { rate, queue: QueueLimit::Infinite, ..DirectionConfig::default() };
@@ -252,6 +238,23 @@ impl<'a> World<'a> {
         self.routes.push(Routes { server, entries, numbers, rebinds: 0, astray: 0 });
         self.changes.extend(flow.moves.iter().enumerate().map(|(number, change)| (ORIGIN + change.at, index, number)));
         Ok(())
+    }
+
+    /// What delays the datagrams of a host, by entry: those of the paths beside, and the one that moves.
+    fn departures(&self, flow: &FlowPlan, streams: &Streams, name: &str, is_up: bool) -> Vec<Departures> {
+        let longest = |route: &[usize]| {
+            let paths = route.iter().filter_map(|path| self.plan.paths.get(*path));
+            departures::longest(paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate }))
+        };
+        let mut all: Vec<_> = flow.beside.iter().map(|route| longest(route)).collect();
+        all.push(longest(&flow.own_routes().flatten().copied().collect::<Vec<_>>()));
+        let dice = |n: usize| match n == flow.beside.len() {
+            true => streams.scope("host").dice(name),
+            false => streams.scope("host").dice(&format!("{name}/{n}")),
+        };
+        let is_noisy = self.plan.host_delay && all.iter().any(|longest| *longest > Duration::ZERO);
+        let noisy = all.into_iter().enumerate().filter(|_| is_noisy);
+        noisy.map(|(n, longest)| Departures::new(longest, dice(n))).collect()
     }
 
     /// The next change of a client's address has come.

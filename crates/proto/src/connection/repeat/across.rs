@@ -3,19 +3,19 @@
 //! - **Everything**, where the scheduler wants it ([`PathScheduler::is_redundant`]): each path sends again what others
 //!   have under way, the oldest first, before it sends what is new.
 //! - **What holds up the peer's credit**: where the peer permits no more, since bytes are missing that are under way on
-//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there (RFC 9002 section 6.2.1), or
-//!   expected later than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing and Implementing a
-//!   Deployable Multipath TCP", NSDI 2012, section 4.2).
-//!   The same before the credit is used up, once it is little more than a round trip's worth: what the copy brings then
-//!   arrives in time. As far as all copies that may turn out needless stay below a 128th of the data.
+//!   another path, a path with room sends again the oldest whose acknowledgment is overdue there (RFC 9002 section
+//!   6.2.1), or expected later than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing
+//!   and Implementing a Deployable Multipath TCP", NSDI 2012, section 4.2). The same before the credit is used up, once
+//!   it is little more than a round trip's worth: what the copy brings then arrives in time. As far as all copies that
+//!   may turn out needless stay below a 128th of the data.
 //! - **What another path delivers sooner**, at the end of a transfer: once the application has written the end of its
 //!   streams and all of that has left, a path with room sends again what others have under way, the newest first, if
 //!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
 //!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
 //!   more.
 //! - **What would be missed late**: after that, what would arrive there a little later than the copy here, and all that
-//!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round trip
-//!   later. These copies stay within the same 128th.
+//!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round
+//!   trip later. These copies stay within the same 128th.
 //!
 //! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
 //! to a path is not copied on another.
