@@ -251,8 +251,20 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
         let again = world.run(None)?;
         ran.push((world, again));
     }
-    // Losses that a queue explains are not by chance.
+    // Losses that a policer or a queue explains are not by chance.
     let mut explained = Vec::new();
+    for (world, _) in &ran {
+        let Some(policed) = reading.policed(world) else { continue };
+        let (again, lost) = policed.run_counting()?;
+        let others = policed.path.lost.len() as u64;
+        let is_alike = lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;
+        if far(reading, again) <= ENOUGH && is_alike {
+            explained.push((policed, again));
+        }
+    }
+    if !explained.is_empty() {
+        return Ok(explained);
+    }
     for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
         let plain = world.without(Cause::ChanceLoss);
         let (again, lost) = plain.run_counting()?;

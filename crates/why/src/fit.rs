@@ -1,10 +1,13 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
+mod policer;
+
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
-use crate::gather::{Early, Facts, Limit, Lost, Silence};
-use crate::world::{Credit, HEADERS, Load, Path, Sender, Span, World};
+use self::policer::{Policed, policed};
+use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
+use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, World};
 
 /// A path as read off a log, and what was sent over it.
 #[derive(Clone, Debug)]
@@ -31,6 +34,10 @@ pub(crate) struct Reading {
     /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
     /// were lost.
     pub(crate) stops: Vec<(f64, f64, bool)>,
+    /// The policer that the losses look like.
+    policed: Option<Policed>,
+    /// A drop of the path's MTU.
+    pub(crate) drop: Option<Drop>,
 }
 
 fn millis(milliseconds: f64) -> Duration {
@@ -51,7 +58,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let shortest = millis(round_trip);
     let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
-    let levels = Levels::of(facts, round_trip, rate, 1500.0 / low.max(1e-9));
+    let packet = 1500.0 / low.max(1e-9);
+    let drop = facts.drop;
+    let levels = Levels::of(facts, round_trip, rate, packet);
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
         back: Rate::from_bps((rate * 8000.0) as u64),
@@ -60,11 +69,11 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         loss: 0.0,
         lost: levels.chance.clone(),
         reorder: reorder(facts),
-        outages: Vec::new(),
-        suspensions: Vec::new(),
+        ..Path::clean(Rate::from_bps(0), Duration::ZERO, 0)
     };
     let zero = if is_up { start } else { start - round_trip / 2.0 };
-    interruptions(facts, zero, 1500.0 / low.max(1e-9), &mut path);
+    interruptions(facts, zero, packet, &mut path);
+    path.mtu = drop.map(|drop| (millis(drop.at - zero), drop.size.saturating_add(HEADERS as u32)));
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
     // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
@@ -88,6 +97,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
         stops,
+        policed: policed(facts, &|lost| in_silence(facts, lost, packet)),
+        drop,
         world,
     })
 }
@@ -98,6 +109,16 @@ fn without_packet(round_trip: f64, size: f64, rate: f64) -> f64 {
 }
 
 impl Reading {
+    /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
+    /// path.
+    pub(crate) fn policed(&self, world: &World) -> Option<World> {
+        let policed =
+            self.policed.as_ref().filter(|policed| policed.policer.rate < world.path.rate.mul_ratio(9, 10))?;
+        let mut world = world.clone();
+        (world.path.policer, world.path.lost) = (Some(policed.policer), policed.others.clone());
+        Some(world)
+    }
+
     /// The same path with another rate.
     pub(crate) fn with_rate(&self, world: &World, rate: Rate) -> World {
         let mut world = world.clone();
@@ -141,6 +162,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     if let Some(initial_rtt) = number("initial_rtt") {
         sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));
     }
+    sender.host = Host { timers: millis(facts.late.timers()), reads: millis(facts.late.reads()) };
     sender.max_rate = number("max_rate").map(|rate| Rate::from_bps(rate as u64));
     let largest = facts.largest_packet.clamp(1200, 65_000);
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
@@ -249,7 +271,22 @@ impl Levels {
     }
 }
 
+/// Whether a packet was lost because it was larger than the path's MTU.
+fn in_drop(facts: &Facts, lost: &Lost) -> bool {
+    facts.drop.is_some_and(|drop| {
+        (drop.at..=drop.until).contains(&lost.sent) && lost.size > drop.size.saturating_add(HEADERS as u32)
+    })
+}
+
+/// Whether a silence is that of a sender whose large packets are dropped.
+fn is_of_drop(facts: &Facts, silence: &Silence) -> bool {
+    facts.drop.is_some_and(|drop| silence.from >= drop.at && silence.from <= drop.until + silence.round_trip)
+}
+
 fn in_silence(facts: &Facts, lost: &Lost, packet: f64) -> bool {
+    if in_drop(facts, lost) {
+        return true;
+    }
     if facts.silences.early.iter().any(|early| is_long_early(facts, early, packet) && is_in(early, lost)) {
         return true;
     }
@@ -324,6 +361,9 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
+        if is_of_drop(facts, silence) {
+            continue;
+        }
         if is_outage(silence) {
             let last = silence.last_lost.unwrap_or(silence.from);
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);

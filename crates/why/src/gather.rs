@@ -1,10 +1,13 @@
 //! Gathers from a log what tells why its sender was slow, event by event, in bounded memory.
 
 mod arrivals;
+mod curve;
 mod flight;
 mod frames;
+mod late;
 mod number;
 mod silence;
+mod sizes;
 mod waits;
 
 use serde_json::Value;
@@ -13,9 +16,11 @@ pub(crate) use self::arrivals::Arrivals;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
+use self::late::Late;
 use self::number::integer;
 use self::silence::Silences;
 pub(crate) use self::silence::{Early, Silence};
+pub(crate) use self::sizes::Drop;
 pub(crate) use self::waits::Limit;
 use self::waits::Waits;
 use crate::bins::Bins;
@@ -75,6 +80,9 @@ pub(crate) struct Facts {
     pub(crate) waits: Waits,
     pub(crate) received: Received,
     pub(crate) arrivals: Arrivals,
+    pub(crate) late: Late,
+    /// A drop of the path's MTU.
+    pub(crate) drop: Option<Drop>,
     pub(crate) largest_packet: u64,
     trace: FirstTrace,
     pending_damage: u64,
@@ -102,6 +110,7 @@ impl Facts {
             self.condition.other_connections += self.trace.traces - 1;
         }
         self.flight.finish();
+        self.drop = self.flight.sizes.drop();
         self.silences.finish(&self.flight.losses.lost);
     }
 
@@ -186,6 +195,11 @@ impl Facts {
                 let is_blocked = label("new") == Some("blocked");
                 self.waits.limited(now, if is_blocked { label("reason") } else { None });
             }
+            "recovery_metrics_updated" | "metrics_updated" => {
+                if let Some(rate) = data.get("pacing_rate").and_then(Value::as_f64) {
+                    self.late.rate(rate);
+                }
+            }
             "start_exited" => {
                 self.course.start_exit.get_or_insert(now);
             }
@@ -208,6 +222,7 @@ impl Facts {
             self.silences.sent(now);
         }
         let Some(number) = number_of_data(data) else { return };
+        self.late.sent(now, size, self.waits.holds(Limit::Pacing));
         let fresh = self.waits.sent(now, &frames, self.flight.net.last);
         if frames.is_ack_eliciting {
             self.flight.sent(now, number, size, fresh);
@@ -219,6 +234,7 @@ impl Facts {
             self.flight.silent(now);
         }
         let frames = Frames::of(data);
+        self.late.read(now);
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
         if number_of_data(data).is_some()

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::curve::Curve;
 use super::frames::Ack;
+use super::sizes::Sizes;
 use crate::bins::Bins;
+use crate::world::HEADERS;
 
 /// The most packets that are watched at a time; the oldest are forgotten.
 const WATCHED: usize = 1 << 18;
@@ -25,6 +28,8 @@ pub(super) struct Sent {
     pub(super) index: u64,
     /// Bytes that had been delivered when it was sent, and when that was.
     delivered: (u64, f64),
+    /// Bytes on the wire that had been sent before it.
+    before: u64,
     is_lost: bool,
     /// Not in the ranges that the log kept, and counted as delivered all the same.
     is_counted: bool,
@@ -41,6 +46,9 @@ pub(crate) struct Lost {
     pub(crate) index: u64,
     /// The round-trip time of packets beside it, milliseconds.
     pub(crate) round_trip: f64,
+    /// Bytes on the wire that had been sent before it, and its own.
+    pub(crate) before: u64,
+    pub(crate) size: u32,
 }
 
 /// A packet that was overtaken.
@@ -82,6 +90,10 @@ pub(crate) struct Flight {
     pub(crate) losses: Losses,
     pub(crate) round_trips: Bins,
     pub(crate) rates: Rates,
+    pub(crate) curve: Curve,
+    pub(crate) sizes: Sizes,
+    /// Bytes on the wire.
+    wire: u64,
 }
 
 /// Round trips without what the receiver says that it waited, milliseconds.
@@ -142,12 +154,16 @@ impl Flight {
         }
         self.packets += 1;
         self.bytes += size;
+        let before = self.wire;
+        self.wire += size + HEADERS;
+        self.curve.add(now, before);
         let sent = Sent {
             time: now,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             fresh: u32::try_from(fresh).unwrap_or(u32::MAX),
             index: self.index.saturating_sub(1),
             delivered: (self.delivered, self.last_delivery),
+            before,
             is_lost: false,
             is_counted: false,
             beside: None,
@@ -225,6 +241,7 @@ impl Flight {
 
     fn deliver(&mut self, now: f64, sent: &Sent) {
         self.delivered += u64::from(sent.size);
+        self.sizes.through(sent.size, sent.time);
         self.last_delivery = now;
         self.payload_acked += u64::from(sent.fresh);
         if sent.fresh > 0 {
@@ -333,9 +350,12 @@ impl Flight {
         }
         sent.is_lost = true;
         let round_trip = sent.beside.unwrap_or(newest);
+        self.sizes.lost(sent.size, sent.time);
         self.losses.declared += 1;
         if self.losses.lost.len() < KEPT {
-            self.losses.lost.insert(number, Lost { sent: sent.time, index: sent.index, round_trip });
+            let size = sent.size.saturating_add(HEADERS as u32);
+            let (time, index, before) = (sent.time, sent.index, sent.before);
+            self.losses.lost.insert(number, Lost { sent: time, index, round_trip, before, size });
         }
     }
 

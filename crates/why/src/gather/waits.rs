@@ -134,6 +134,11 @@ impl Waits {
         fresh
     }
 
+    /// Whether a limit holds now.
+    pub(super) fn holds(&self, limit: Limit) -> bool {
+        self.now.is_some_and(|(now, _)| now == limit)
+    }
+
     /// For how long a limit held between the first and the last new data, milliseconds.
     pub(crate) fn time(&self, limit: Limit) -> f64 {
         self.times.get(&limit).copied().unwrap_or(0.0)

@@ -10,17 +10,7 @@ use crate::logged::{answer, log};
 pub fn world() -> World {
     let rate = "20 Mbps".parse().unwrap();
     World {
-        path: Path {
-            rate,
-            back: rate,
-            round_trip: Duration::from_millis(60),
-            queue: 150_000,
-            loss: 0.0,
-            lost: Vec::new(),
-            reorder: None,
-            outages: Vec::new(),
-            suspensions: Vec::new(),
-        },
+        path: Path::clean(rate, Duration::from_millis(60), 150_000),
         credit: None,
         sender: Sender::default(),
         load: Load { bytes: 2_000_000, is_up: false, pieces: 1, pause: Duration::ZERO },
