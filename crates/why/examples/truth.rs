@@ -92,6 +92,7 @@ fn main() {
             let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();
             judge(&truths, args.contains(&"-v".to_owned()));
         }
+        ["one", number] => judge(&[Truth::of(number.parse().unwrap(), &draw(number.parse().unwrap())).unwrap()], true),
         ["log", number] => {
             let log = logged::log(&draw(number.parse().unwrap()));
             std::io::Write::write_all(&mut std::io::stdout(), &log).unwrap();

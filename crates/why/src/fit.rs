@@ -7,7 +7,8 @@ use thalweg_units::{Duration, Rate, math};
 
 use self::policer::{Policed, policed};
 use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
-use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, World};
+use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
+use crate::Cause;
 
 /// A path as read off a log, and what was sent over it.
 #[derive(Clone, Debug)]
@@ -36,9 +37,15 @@ pub(crate) struct Reading {
     pub(crate) stops: Vec<(f64, f64, bool)>,
     /// The policer that the losses look like.
     policed: Option<Policed>,
+    /// The client's first packet, milliseconds in the log.
+    zero: f64,
     /// A drop of the path's MTU.
     pub(crate) drop: Option<Drop>,
 }
+
+/// Bytes on the wire of an acknowledgment, and of the client's first packet.
+const SMALL: f64 = 65.0;
+const LARGE: f64 = 1228.0;
 
 fn millis(milliseconds: f64) -> Duration {
     Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e7))
@@ -55,15 +62,27 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
     let (rate, bounds, seen) = rate(facts, (first, end));
+    // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
+    // A host that reads late reads packets that came apart together.
+    let is_late = facts.late.reads() > 0.0;
+    let back = facts.back.thin().filter(|back| *back < rate / THIN as f64 && !is_late);
+    let (waited, first_packet) = back.map_or((0.0, 0.0), |back| (SMALL / back, LARGE / back));
+    let round_trip = (round_trip - waited).max(round_trip / 10.0);
+    // So late it read the answer to the first packet as well.
+    let answered = facts.silences.early.first().and_then(|early| Some(early.next - early.asked.first()?));
+    let round_trip = match answered.map(|answered| answered - facts.late.reads() - first_packet) {
+        Some(first) if is_late || back.is_some() => round_trip.min(first.max(0.5)),
+        _ => round_trip,
+    };
     let shortest = millis(round_trip);
     let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
-    let packet = 1500.0 / low.max(1e-9);
+    let packet = 1500.0 / low.max(1e-9) + first_packet;
     let drop = facts.drop;
     let levels = Levels::of(facts, round_trip, rate, packet);
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
-        back: Rate::from_bps((rate * 8000.0) as u64),
+        back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
         round_trip: millis(round_trip),
         queue: levels.queue as u64,
         loss: 0.0,
@@ -71,14 +90,15 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         reorder: reorder(facts),
         ..Path::clean(Rate::from_bps(0), Duration::ZERO, 0)
     };
-    let zero = if is_up { start } else { start - round_trip / 2.0 };
+    let zero = if is_up { start } else { start - round_trip / 2.0 - first_packet };
     interruptions(facts, zero, packet, &mut path);
     path.mtu = drop.map(|drop| (millis(drop.at - zero), drop.size.saturating_add(HEADERS as u32)));
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
     // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
     let ahead = if is_up && load.pieces == 1 { round_trip / 2.0 } else { 0.0 };
-    let completion = millis(end - start - ahead);
+    let not_seen = if is_up { 0.0 } else { (first_packet - waited).max(0.0) };
+    let completion = millis(end - start - ahead + not_seen);
     let world = World { path, credit, sender, load, seed: 1 };
     let rate_of = |rate: f64| Rate::from_bps((rate * 8000.0) as u64);
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
@@ -97,8 +117,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
         stops,
-        policed: policed(facts, &|lost| in_silence(facts, lost, packet)),
+        policed: policed(facts),
         drop,
+        zero,
         world,
     })
 }
@@ -109,13 +130,31 @@ fn without_packet(round_trip: f64, size: f64, rate: f64) -> f64 {
 }
 
 impl Reading {
+    /// Whether a policer explains the losses better than anything else.
+    pub(crate) fn is_surely_policed(&self) -> bool {
+        self.policed.as_ref().is_some_and(|policed| policed.is_sure)
+    }
+
     /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
     /// path.
     pub(crate) fn policed(&self, world: &World) -> Option<World> {
-        let policed =
-            self.policed.as_ref().filter(|policed| policed.policer.rate < world.path.rate.mul_ratio(9, 10))?;
+        let policed = self.policed.as_ref()?;
+        // Some of it has come through faster; otherwise it is the bottleneck itself, with a short queue.
+        let rate = policed.policer.rate;
+        let is_guess = self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
+        if rate >= world.path.rate.mul_ratio(9, 10) || (is_guess && rate.mul_ratio(23, 20) > self.seen_rate) {
+            return None;
+        }
         let mut world = world.clone();
         (world.path.policer, world.path.lost) = (Some(policed.policer), policed.others.clone());
+        // A sender that waits because the policer has dropped what it sent looks as if the path were interrupted.
+        let before = world.path.round_trip * 2;
+        let is_own = |span: &Span| {
+            let at = policed.own.partition_point(|time| millis(*time - self.zero) + before < span.0);
+            policed.own.get(at).is_some_and(|time| millis(*time - self.zero) <= span.1)
+        };
+        world.path.outages.retain(|span| !is_own(span));
+        world.path.suspensions.retain(|span| !is_own(span));
         Some(world)
     }
 
@@ -124,7 +163,9 @@ impl Reading {
         let mut world = world.clone();
         let queue = world.path.queue as f64 * rate.bps() as f64 / world.path.rate.bps().max(1) as f64;
         (world.path.queue, world.path.rate) = (queue as u64, rate);
-        world.path.back = world.path.back.max(rate);
+        if !world.has(Cause::WayBack) {
+            world.path.back = world.path.back.max(rate);
+        }
         let (shortest, size) = (self.shortest.as_secs_f64() * 1000.0, f64::from(world.sender.max_datagram));
         world.path.round_trip = millis(without_packet(shortest, size, rate.bps() as f64 / 8000.0));
         world
@@ -190,8 +231,14 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
-    match queued {
+    let (is_late, is_thin) = (facts.late.reads() > 0.0, facts.back.thin().is_some_and(|back| back < top / THIN as f64));
+    match queued.filter(|_| !is_late && !is_thin) {
         Some(rate) if rate > 0.75 * top && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
+        _ if is_thin || is_late => {
+            // What comes back says when acknowledgments came, not how fast data did.
+            let most = UNKNOWN_MOST.max(top);
+            ((2.0 * top).min(most) * on_wire, Some((top * on_wire, most * on_wire)), top * on_wire)
+        }
         _ if trains.is_some_and(|train| train > 0.9 * top) => {
             let train = trains.unwrap_or(top).max(top);
             let at = |share: f64| rates.trains.quantile(share).unwrap_or(train);
@@ -361,7 +408,7 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
-        if is_of_drop(facts, silence) {
+        if is_of_drop(facts, silence) && !is_suspension(silence) {
             continue;
         }
         if is_outage(silence) {

@@ -1,6 +1,7 @@
 //! Gathers from a log what tells why its sender was slow, event by event, in bounded memory.
 
 mod arrivals;
+mod back;
 mod curve;
 mod flight;
 mod frames;
@@ -13,6 +14,7 @@ mod waits;
 use serde_json::Value;
 
 pub(crate) use self::arrivals::Arrivals;
+use self::back::Back;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
@@ -81,6 +83,7 @@ pub(crate) struct Facts {
     pub(crate) received: Received,
     pub(crate) arrivals: Arrivals,
     pub(crate) late: Late,
+    pub(crate) back: Back,
     /// A drop of the path's MTU.
     pub(crate) drop: Option<Drop>,
     pub(crate) largest_packet: u64,
@@ -234,7 +237,8 @@ impl Facts {
             self.flight.silent(now);
         }
         let frames = Frames::of(data);
-        self.late.read(now);
+        self.late.read(now, number_of_data(data).is_some());
+        self.back.arrived(now, size_of(data));
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
         if number_of_data(data).is_some()

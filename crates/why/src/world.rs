@@ -152,7 +152,7 @@ const PROBES: &str = "probe=ladder";
 
 /// A way back that is slower than this part of the rate may be too thin: an acknowledgment of two packets has a
 /// fortieth of their size.
-const THIN: u64 = 20;
+pub(crate) const THIN: u64 = 20;
 
 /// Longest virtual time of a run.
 const LIMIT: Duration = Duration::from_secs(20_000);

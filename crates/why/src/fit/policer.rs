@@ -4,7 +4,7 @@ use thalweg_link::Policer;
 use thalweg_units::Rate;
 
 use crate::bins::Bins;
-use crate::gather::{Facts, Lost};
+use crate::gather::Facts;
 
 /// A policer has dropped at least so many packets.
 const LEAST: usize = 6;
@@ -20,6 +20,10 @@ const OFF: f64 = 4500.0;
 pub(super) struct Policed {
     pub(super) policer: Policer,
     pub(super) others: Vec<u64>,
+    /// When those were sent that it dropped, milliseconds.
+    pub(super) own: Vec<f64>,
+    /// Whether many losses say so, and nearly all.
+    pub(super) is_sure: bool,
 }
 
 /// A loss: when the packet was sent, the bytes that had passed before it, and its place.
@@ -30,24 +34,25 @@ struct Point {
     index: u64,
 }
 
-fn points(facts: &Facts, is_out: &dyn Fn(&Lost) -> bool) -> Vec<Point> {
+fn points(facts: &Facts) -> Vec<Point> {
     let mut dropped = 0.0;
     let mut list = Vec::new();
     for lost in facts.flight.losses.lost.values() {
-        if !is_out(lost) {
-            list.push(Point { time: lost.sent, passed: lost.before as f64 - dropped, index: lost.index });
-        }
+        list.push(Point { time: lost.sent, passed: lost.before as f64 - dropped, index: lost.index });
         dropped += f64::from(lost.size);
     }
     list
 }
 
-/// The rate that most pairs of losses agree on, bytes per millisecond.
-fn rate(points: &[Point]) -> Option<f64> {
+/// The rate that most pairs of losses agree on, bytes per millisecond, and whether nearly all of many do.
+fn rate(points: &[Point]) -> Option<(f64, bool)> {
+    let span = points.last()?.passed - points.first()?.passed;
+    let apart = (span / 4.0).clamp(APART / 5.0, APART);
+    let tolerance = NEAR.max(1500.0 / apart);
     let mut slopes = Bins::default();
     let mut to = 0;
     for from in points {
-        while points.get(to).is_some_and(|point| point.passed - from.passed < APART) {
+        while points.get(to).is_some_and(|point| point.passed - from.passed < apart) {
             to += 1;
         }
         let Some(end) = points.get(to) else { break };
@@ -60,22 +65,22 @@ fn rate(points: &[Point]) -> Option<f64> {
         return None;
     }
     let around = |rate: f64| -> f64 {
-        slopes.iter().filter(|(slope, _)| (slope / rate - 1.0).abs() <= NEAR).map(|(_, weight)| weight).sum()
+        slopes.iter().filter(|(slope, _)| (slope / rate - 1.0).abs() <= tolerance).map(|(_, weight)| weight).sum()
     };
     let best = slopes.iter().map(|(rate, _)| (rate, around(rate))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     // Between losses a policer never lets through more, and less only while its bucket is full.
     let above: f64 =
-        slopes.iter().filter(|(slope, _)| *slope > best.0 * (1.0 + 2.0 * NEAR)).map(|(_, weight)| weight).sum();
-    (best.1 >= 0.4 * total && above <= 0.2 * total).then_some(best.0)
+        slopes.iter().filter(|(slope, _)| *slope > best.0 * (1.0 + 2.0 * tolerance)).map(|(_, weight)| weight).sum();
+    (best.1 >= 0.4 * total && above <= 0.2 * total).then_some((best.0, total >= 30.0 && best.1 >= 0.75 * total))
 }
 
-/// The policer that the losses look like. `is_out` leaves out those that have another cause.
-pub(super) fn policed(facts: &Facts, is_out: &dyn Fn(&Lost) -> bool) -> Option<Policed> {
-    let points = points(facts, is_out);
+/// The policer that the losses look like.
+pub(super) fn policed(facts: &Facts) -> Option<Policed> {
+    let points = points(facts);
     if points.len() < LEAST {
         return None;
     }
-    let rate = rate(&points)?;
+    let (rate, is_sure) = rate(&points)?;
     // With an empty bucket, what has passed is at its most beside the rate; a packet that is lost by chance finds less.
     let (mut most, mut at) = (f64::MIN, 0.0);
     let mut own = Vec::new();
@@ -101,5 +106,6 @@ pub(super) fn policed(facts: &Facts, is_out: &dyn Fn(&Lost) -> bool) -> Option<P
     let before = facts.flight.curve.points().iter().filter(|(time, _)| *time <= first.time);
     let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.passed - rate * first.time, f64::min);
     let burst = (first.passed - rate * first.time - least).max(3000.0) as u64;
-    Some(Policed { policer: Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst }, others })
+    let own = own.iter().map(|point| point.time).collect();
+    Some(Policed { policer: Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst }, others, own, is_sure })
 }

@@ -7,7 +7,7 @@ use crate::bins::Bins;
 pub(crate) struct Late {
     /// The last instant at which something was read, and how many packets that were.
     read: Option<(f64, u64)>,
-    /// Instants at which packets were read, and those of them with more than one.
+    /// Instants at which packets were read, and those of them with more than one with data.
     pub(crate) instants: u64,
     pub(crate) heaps: u64,
     /// Between such instants, milliseconds.
@@ -23,14 +23,18 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    pub(super) fn read(&mut self, now: f64) {
+    /// A packet was read; whether it has application data, as one of each datagram may.
+    pub(super) fn read(&mut self, now: f64, is_data: bool) {
         match &mut self.read {
             Some((at, count)) if *at == now => {
-                *count += 1;
+                *count += u64::from(is_data);
+                if !is_data {
+                    return;
+                }
                 self.heaps += u64::from(*count == 2);
             }
             last => {
-                if let Some((at, _)) = last.replace((now, 1)) {
+                if let Some((at, _)) = last.replace((now, u64::from(is_data))) {
                     self.between.add(now - at, 1.0);
                 }
                 self.instants += 1;
@@ -60,7 +64,7 @@ impl Late {
 
     /// How long packets wait until they are read, milliseconds; zero where they do not.
     pub(crate) fn reads(&self) -> f64 {
-        let is_often = self.heaps * 5 > self.instants && self.heaps >= 5;
+        let is_often = self.heaps * 4 > self.instants && self.heaps >= 2;
         let least = self.between.quantile(0.02).unwrap_or(0.0);
         if is_often && least >= LEAST { least } else { 0.0 }
     }
