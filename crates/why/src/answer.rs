@@ -6,7 +6,7 @@ use thalweg_units::{Duration, DurationExt};
 
 use crate::Cause;
 use crate::fit::{Reading, fit};
-use crate::gather::Facts;
+use crate::gather::{Facts, Limit};
 use crate::read::{Item, Reader};
 use crate::world::World;
 
@@ -27,6 +27,9 @@ pub(crate) const MARGIN: f64 = 0.08;
 const fn margin(cause: Cause) -> f64 {
     if matches!(cause, Cause::Handshake) { MARGIN / 4.0 } else { MARGIN }
 }
+
+/// A smaller share of the time is not worth a run.
+const RULED_OUT: f64 = 0.01;
 
 /// A log that is being read.
 #[derive(Debug, Default)]
@@ -146,7 +149,7 @@ impl Answer {
         let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
         for (world, again) in self.likely() {
             if let Some(again) = again {
-                all.push(world.savings(*again)?);
+                all.push(world.savings_of(*again, |cause| self.can_matter(cause))?);
             }
         }
         let of = |cause: Cause| {
@@ -172,6 +175,21 @@ impl Answer {
         }
         (self.savings[0].from, self.savings[0].to) = (from - margin, (to + margin).min(1.0));
         Ok(())
+    }
+
+    /// Whether the log leaves it open that a cause costs a hundredth of the time: what it rules out need not be run.
+    fn can_matter(&self, cause: Cause) -> bool {
+        let (waits, course) = (&self.facts.waits, &self.facts.course);
+        let round_trips = self.world.path.round_trip.as_secs_f64() / self.completion.as_secs_f64().max(1e-9);
+        match cause {
+            Cause::ReceiveWindow => !waits.has_limits || waits.time(Limit::Credit) > 0.0,
+            Cause::Handshake => round_trips > RULED_OUT / 2.0,
+            Cause::Start => course.start_exit.is_none_or(|exit| {
+                let begin = course.first.unwrap_or(0.0);
+                (exit - begin) / 1000.0 > RULED_OUT * self.completion.as_secs_f64()
+            }),
+            _ => true,
+        }
     }
 
     /// The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.

@@ -6,9 +6,9 @@ use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
 use self::policer::{Policed, policed};
+use crate::Cause;
 use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
 use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
-use crate::Cause;
 
 /// A path as read off a log, and what was sent over it.
 #[derive(Clone, Debug)]

@@ -69,6 +69,9 @@ pub(crate) struct Course {
     pub(crate) migrations: u64,
     pub(crate) start_exit: Option<f64>,
     pub(crate) congestion_events: u64,
+    /// Retry packets, and packets of the handshake that were lost: when.
+    pub(crate) retry: Option<f64>,
+    pub(crate) handshake_losses: Vec<f64>,
 }
 
 /// What a log says.
@@ -179,8 +182,10 @@ impl Facts {
             "packet_received" => self.arrived(now, data),
             "packet_lost" => {
                 let is_probe = data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true);
-                if let (false, Some(number)) = (is_probe, number_of_data(data)) {
-                    self.flight.lost(now, number);
+                match number_of_data(data) {
+                    Some(number) if !is_probe => self.flight.lost(now, number),
+                    None if self.course.handshake_losses.len() < 16 => self.course.handshake_losses.push(now),
+                    _ => {}
                 }
             }
             "spurious_loss" | "spurious_loss_detected" => {
@@ -235,6 +240,10 @@ impl Facts {
     fn arrived(&mut self, now: f64, data: &Value) {
         if self.silences.arrived(now, &self.flight) {
             self.flight.silent(now);
+        }
+        let kind = data.get("header").and_then(|header| header.get("packet_type")).and_then(Value::as_str);
+        if kind == Some("retry") {
+            self.course.retry.get_or_insert(now);
         }
         let frames = Frames::of(data);
         self.late.read(now, number_of_data(data).is_some());

@@ -194,6 +194,14 @@ impl Answer {
                 let exit = self.facts.course.start_exit;
                 moments.extend(exit.map(|exit| Moment { at: at(exit), what: "the start ends".to_owned() }));
             }
+            Some(Cause::Handshake) => {
+                let course = &self.facts.course;
+                let retry = course.retry.map(|retry| (retry, "the server asks for another round trip (Retry)"));
+                let lost = course.handshake_losses.iter().map(|lost| (*lost, "a packet of the handshake is lost"));
+                let done = course.handshake.map(|done| (done, "the handshake is complete"));
+                let all = retry.into_iter().chain(lost.take(MOMENTS - 2)).chain(done);
+                moments.extend(all.map(|(time, what)| Moment { at: at(time), what: what.to_owned() }));
+            }
             Some(Cause::BlackHole) => {
                 moments.extend(self.reading.drop.iter().map(|drop| Moment {
                     at: at(drop.at),

@@ -343,8 +343,17 @@ impl World {
     /// # Errors
     /// When the path cannot be run.
     pub fn savings(&self, whole: Duration) -> Result<Vec<(Cause, f64)>, PlanError> {
+        self.savings_of(whole, |_| true)
+    }
+
+    /// The same for some causes.
+    pub(crate) fn savings_of(
+        &self,
+        whole: Duration,
+        is_asked: impl Fn(Cause) -> bool,
+    ) -> Result<Vec<(Cause, f64)>, PlanError> {
         let mut savings = Vec::new();
-        for cause in Cause::ALL.into_iter().filter(|cause| self.has(*cause)) {
+        for cause in Cause::ALL.into_iter().filter(|cause| self.has(*cause) && is_asked(*cause)) {
             if let Some(without) = self.without(cause).run(None)? {
                 let share = 1.0 - without.nanos() as f64 / whole.nanos().max(1) as f64;
                 savings.push((cause, share));

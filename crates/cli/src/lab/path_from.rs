@@ -122,7 +122,8 @@ fn directions(out: &mut String, path: &Path, is_up: bool, loss: &str) {
         format!(", policer = {{ rate = \"{} kbps\", burst = \"{} B\" }}", kbps(policer.rate), policer.burst.max(1_500))
     });
     let mtu = path.mtu.map_or(String::new(), |(at, size)| {
-        format!(", mtu = [{{ value = 65535 }}, {{ at = \"{}\", value = {size} }}]", micros(at.max(Duration::from_micros(1))))
+        let at = micros(at.max(Duration::from_micros(1)));
+        format!(", changes = [{{ at = \"{at}\", mtu = \"{size} B\" }}]")
     });
     let data = format!(
         "{{ rate = \"{} kbps\", delay = \"{delay}\", queue = \"{} B\"{loss}{reorder}{policer}{mtu} }}",

@@ -58,7 +58,12 @@ impl Back {
     }
 
     fn weight(&self, is_counted: impl Fn(f64) -> bool) -> f64 {
-        self.small.iter().chain(self.others.iter()).filter(|(rate, _)| is_counted(*rate)).map(|(_, weight)| weight).sum()
+        self.small
+            .iter()
+            .chain(self.others.iter())
+            .filter(|(rate, _)| is_counted(*rate))
+            .map(|(_, weight)| weight)
+            .sum()
     }
 
     /// The rate at which packets of all sizes came behind each other: they do so on a link that is busy.
