@@ -75,7 +75,8 @@ pub struct Answer {
     pub completion: Duration,
     /// How long the run in virtual time took; none if it did not end.
     pub again: Option<Duration>,
-    /// What each cause costs, largest first; those of which the log has a trace.
+    /// What each cause costs, largest first; those of which the log has a trace. What is sure goes before what is hardly
+    /// larger and may be nothing.
     pub savings: Vec<Saving>,
     /// The path that was read, and what was sent over it.
     pub world: World,
@@ -174,20 +175,22 @@ impl Answer {
             }
         }
         (self.savings[0].from, self.savings[0].to) = (from - margin, (to + margin).min(1.0));
+        // What is sure to be worth naming goes before what is hardly larger and may be nothing.
+        let first = self.savings[0];
+        let is_sure = |saving: &Saving| saving.is_clear() && saving.share >= first.share - CLEAR;
+        if let Some(sure) = self.savings.iter().position(is_sure).filter(|_| !first.is_clear()) {
+            self.savings[..=sure].rotate_right(1);
+        }
         Ok(())
     }
 
     /// Whether the log leaves it open that a cause costs a hundredth of the time: what it rules out need not be run.
     fn can_matter(&self, cause: Cause) -> bool {
-        let (waits, course) = (&self.facts.waits, &self.facts.course);
+        let waits = &self.facts.waits;
         let round_trips = self.world.path.round_trip.as_secs_f64() / self.completion.as_secs_f64().max(1e-9);
         match cause {
             Cause::ReceiveWindow => !waits.has_limits || waits.time(Limit::Credit) > 0.0,
             Cause::Handshake => round_trips > RULED_OUT / 2.0,
-            Cause::Start => course.start_exit.is_none_or(|exit| {
-                let begin = course.first.unwrap_or(0.0);
-                (exit - begin) / 1000.0 > RULED_OUT * self.completion.as_secs_f64()
-            }),
             _ => true,
         }
     }

@@ -65,7 +65,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
     // A host that reads late reads packets that came apart together.
     let is_late = facts.late.reads() > 0.0;
-    let back = facts.back.thin().filter(|back| *back < rate / THIN as f64 && !is_late);
+    let back = facts.back.thin().filter(|back| *back < seen / THIN as f64 && !is_late);
     let (waited, first_packet) = back.map_or((0.0, 0.0), |back| (SMALL / back, LARGE / back));
     let round_trip = (round_trip - waited).max(round_trip / 10.0);
     // So late it read the answer to the first packet as well.
@@ -185,6 +185,9 @@ fn end(facts: &Facts, round_trip: f64) -> f64 {
     if is_over { due.min(facts.course.last.max(acked)) } else { due }
 }
 
+/// The largest first window that a sender without a configuration is taken to have, bytes.
+const MOST_AT_FIRST: u64 = 1 << 20;
+
 /// The rules of a sender that does not tell them.
 const ASSUMED: &str = "controller=cubic, start=standard, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, \
                        mark=reduce, undo=off";
@@ -197,8 +200,10 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
     let is_known = read.is_some();
     sender.policies = read.unwrap_or_else(|| ASSUMED.parse().unwrap_or_default());
-    if let Some(window) = number("initial_window") {
-        sender.initial_window = window as u64;
+    match number("initial_window") {
+        Some(window) => sender.initial_window = window as u64,
+        // What left before any answer had room in the first window.
+        None => sender.initial_window = facts.flight.first_flight.clamp(sender.initial_window, MOST_AT_FIRST),
     }
     if let Some(initial_rtt) = number("initial_rtt") {
         sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));
@@ -251,6 +256,10 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             // What is set by hand is set for paths like the one.
             let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
             let is_capped = facts.header.own.as_ref().is_some_and(|own| own.get("max_rate").is_some());
+            if let Some(rate) = facts.flight.rate_by_size().filter(|rate| *rate > 0.8 * top && *rate < most) {
+                let (rate, low, high) = (rate.max(1.05 * top), (0.7 * rate).max(top), 1.4 * rate.max(top));
+                return (rate * on_wire, Some((low * on_wire, high * on_wire)), top * on_wire);
+            }
             let middle = match (waits, is_capped) {
                 (_, true) => (1.7 * top).min(most),
                 (true, false) => (2.5 * top).min(most),
@@ -437,12 +446,21 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     Some((share.clamp(0.0, 1.0), millis(by)))
 }
 
+/// Our receivers renew credit when this share of it is used.
+const HALF: f64 = 0.5;
+
 fn credit(facts: &Facts) -> Option<[Credit; 2]> {
     let seen = &facts.waits.credit;
     let initial = seen.initial?;
     // What was seen beyond the acknowledgments is a little more than the window; a window that grows doubles.
     let grown = |at: usize| if seen.most[at] > 2 * initial[at] { seen.most[at] } else { initial[at] };
-    let of = |at: usize| Credit { initial: initial[at], most: grown(at) };
+    // Our receivers renew credit when half of it is used. Of one that does so sooner, more of the window can be used.
+    let of = |at: usize| {
+        let step = seen.step(at).map_or(HALF, |step| step / initial[at].max(1) as f64);
+        let more = if step < 0.9 * HALF { (1.0 - step) / (1.0 - HALF) } else { 1.0 };
+        let bytes = |window: u64| (window as f64 * more) as u64;
+        Credit { initial: bytes(initial[at]), most: bytes(grown(at)) }
+    };
     Some([of(0), of(1)])
 }
 

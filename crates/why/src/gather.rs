@@ -279,3 +279,6 @@ fn size_of(data: &Value) -> u64 {
     let header = data.get("header").and_then(|header| header.get("packet_size"));
     raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,11 @@ use crate::bins::Bins;
 use crate::world::HEADERS;
 
 /// The most packets that are watched at a time; the oldest are forgotten.
-const WATCHED: usize = 1 << 18;
+const WATCHED: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 /// Holes that are remembered, to see whether they are filled.
 const HOLES: usize = 1 << 14;
 /// Losses and late packets that are kept.
-const KEPT: usize = 1 << 17;
+const KEPT: usize = if cfg!(test) { 1 << 11 } else { 1 << 17 };
 /// Acknowledgments over which a rate is taken.
 const STEPS: usize = 256;
 
@@ -84,12 +84,15 @@ pub(crate) struct Flight {
     pub(crate) least: Option<f64>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// Bytes sent before any were acknowledged.
+    pub(crate) first_flight: u64,
     pub(crate) payload_acked: u64,
     /// The last acknowledgment of new data of a stream.
     pub(crate) last_payload: Option<f64>,
     pub(crate) losses: Losses,
     pub(crate) round_trips: Bins,
     pub(crate) rates: Rates,
+    by_size: [Shortest; 2],
     pub(crate) curve: Curve,
     pub(crate) sizes: Sizes,
     /// Bytes on the wire.
@@ -130,6 +133,31 @@ pub(crate) struct Rates {
     pub(crate) trains: Bins,
 }
 
+/// The shortest round trip of packets of about one size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shortest {
+    samples: u64,
+    /// Milliseconds.
+    time: f64,
+    /// Of the packet that took it, bytes.
+    size: f64,
+}
+
+impl Shortest {
+    fn add(&mut self, round_trip: f64, size: u32) {
+        if self.samples == 0 || round_trip < self.time {
+            (self.time, self.size) = (round_trip, f64::from(size));
+        }
+        self.samples += 1;
+    }
+}
+
+/// Small and large packets, bytes; the shortest round trip of each is of so many samples.
+const SIZES: [core::ops::RangeInclusive<u32>; 2] = [1100..=1250, 1400..=9000];
+const SAMPLES: [u64; 2] = [3, 12];
+/// By so much the large ones take longer where that can be told, milliseconds.
+const LONGER: f64 = 0.25;
+
 /// Packets that left together: what stretches their acknowledgments is the bottleneck.
 #[derive(Clone, Copy, Debug, Default)]
 struct Train {
@@ -154,6 +182,9 @@ impl Flight {
         }
         self.packets += 1;
         self.bytes += size;
+        if self.srtt.is_none() {
+            self.first_flight += size;
+        }
         let before = self.wire;
         self.wire += size + HEADERS;
         self.curve.add(now, before);
@@ -257,6 +288,11 @@ impl Flight {
         let net = round_trip - delay.clamp(0.0, round_trip);
         self.net.last = Some(net);
         self.net.least = Some(self.net.least.map_or(net, |least| least.min(net)));
+        for (seen, sizes) in self.by_size.iter_mut().zip(SIZES) {
+            if sizes.contains(&sent.size) {
+                seen.add(round_trip, sent.size);
+            }
+        }
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -362,6 +398,21 @@ impl Flight {
     pub(super) fn finish(&mut self) {
         self.end_train();
         self.steps.clear();
+    }
+
+    /// How much is kept of it.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        let lists = [self.ahead.len(), self.holes.len(), self.losses.lost.len(), self.losses.late.len()];
+        lists.iter().sum::<usize>() + self.curve.points().len() + self.steps.len()
+    }
+
+    /// The rate by which large packets take longer than small ones that nothing waited for, bytes per millisecond.
+    pub(crate) fn rate_by_size(&self) -> Option<f64> {
+        let [small, large] = self.by_size;
+        let longer = large.time - small.time;
+        let is_known = small.samples >= SAMPLES[0] && large.samples >= SAMPLES[1] && longer >= LONGER;
+        is_known.then(|| (large.size - small.size) / longer)
     }
 
     /// The smoothed round-trip time, milliseconds.

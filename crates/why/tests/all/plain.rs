@@ -1,5 +1,6 @@
 //! Transfers that are slow for one reason.
 
+use thalweg_link::Policer;
 use thalweg_units::Duration;
 use thalweg_why::Cause;
 use thalweg_why::world::{Credit, Load, Path, Sender, World};
@@ -60,6 +61,22 @@ fn each_cause_is_told_by_itself_in_both_directions() {
     reordering.path.reorder = Some((0.05, Duration::from_millis(40)));
     reordering.sender.policies = "controller=new-reno, reordering=fixed, undo=off".parse().unwrap();
     cases.push((Cause::Reordering, reordering));
+    let mut policed = plain.clone();
+    policed.path.policer = Some(Policer { rate: "5 Mbps".parse().unwrap(), burst: 60_000 });
+    cases.push((Cause::Policer, policed));
+    let mut dropped = plain.clone();
+    dropped.path.mtu = Some((Duration::from_millis(700), 1300));
+    dropped.sender.policies = "controller=new-reno, start=standard, reordering=fixed, probe=rfc".parse().unwrap();
+    cases.push((Cause::BlackHole, dropped));
+    let mut thin = plain.clone();
+    thin.path.back = "100 kbps".parse().unwrap();
+    cases.push((Cause::WayBack, thin));
+    let mut busy = plain.clone();
+    busy.sender.host.reads = Duration::from_millis(150);
+    cases.push((Cause::BusyHost, busy));
+    let mut brief = plain.clone();
+    brief.load.bytes = 9_000;
+    cases.push((Cause::Handshake, brief));
     let mut out = plain.clone();
     out.path.outages.push((Duration::from_millis(500), Duration::from_millis(1700)));
     cases.push((Cause::Interruption, out));
