@@ -177,8 +177,8 @@ impl Answer {
         (self.savings[0].from, self.savings[0].to) = (from - margin, (to + margin).min(1.0));
         // What is sure to be worth naming goes before what is hardly larger and may be nothing.
         let first = self.savings[0];
-        let is_sure = |saving: &Saving| saving.is_clear() && saving.share >= first.share - CLEAR;
-        if let Some(sure) = self.savings.iter().position(is_sure).filter(|_| !first.is_clear()) {
+        let is_sure = |saving: &Saving| saving.is_clear() && saving.from >= 0.0 && saving.share >= first.share - CLEAR;
+        if let Some(sure) = self.savings.iter().position(is_sure).filter(|_| first.from < 0.0) {
             self.savings[..=sure].rotate_right(1);
         }
         Ok(())
@@ -279,33 +279,12 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
         ran.push((world, again));
     }
     // Losses that a policer or a queue explains are not by chance.
-    let mut explained = Vec::new();
-    for (world, _) in &ran {
-        let Some(policed) = reading.policed(world) else { continue };
-        let (again, lost) = policed.run_counting()?;
-        let others = policed.path.lost.len() as u64;
-        let (is_alike, is_near) = if reading.is_surely_policed() {
-            (lost * 3 >= reading.declared_lost, far(reading, again) <= ENOUGH * ENOUGH)
-        } else {
-            let is_alike = lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;
-            (is_alike, far(reading, again) <= ENOUGH)
-        };
-        if is_near && is_alike {
-            explained.push((policed, again));
+    let is_sure = reading.is_surely_policed();
+    for explain in if is_sure { [policed, plain] } else { [plain, policed] } {
+        let explained = explain(reading, &ran)?;
+        if !explained.is_empty() {
+            return Ok(explained);
         }
-    }
-    if !explained.is_empty() {
-        return Ok(explained);
-    }
-    for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
-        let plain = world.without(Cause::ChanceLoss);
-        let (again, lost) = plain.run_counting()?;
-        if far(reading, again) <= ENOUGH && lost * 5 >= reading.declared_lost * 3 {
-            explained.push((plain, again));
-        }
-    }
-    if !explained.is_empty() {
-        return Ok(explained);
     }
     let near = |(_, again): &(World, Option<Duration>)| far(reading, *again) <= ENOUGH;
     if ran.iter().any(near) {
@@ -324,6 +303,41 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
         }
     }
     Ok(vec![best])
+}
+
+/// Meanings and how long each takes.
+type Ran = Vec<(World, Option<Duration>)>;
+
+/// Those in which a policer drops what was lost.
+fn policed(reading: &Reading, ran: &Ran) -> Result<Ran, WhyError> {
+    let mut explained = Vec::new();
+    for world in ran.iter().filter_map(|(world, _)| reading.policed(world)) {
+        let (again, lost) = world.run_counting()?;
+        let others = world.path.lost.len() as u64;
+        let (is_alike, is_near) = if reading.is_surely_policed() {
+            (lost * 3 >= reading.declared_lost, far(reading, again) <= ENOUGH * ENOUGH)
+        } else {
+            let is_alike = lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;
+            (is_alike, far(reading, again) <= ENOUGH)
+        };
+        if is_near && is_alike {
+            explained.push((world, again));
+        }
+    }
+    Ok(explained)
+}
+
+/// Those in which a full queue drops what was lost.
+fn plain(reading: &Reading, ran: &Ran) -> Result<Ran, WhyError> {
+    let mut explained = Vec::new();
+    for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
+        let world = world.without(Cause::ChanceLoss);
+        let (again, lost) = world.run_counting()?;
+        if far(reading, again) <= ENOUGH && lost * 5 >= reading.declared_lost * 3 {
+            explained.push((world, again));
+        }
+    }
+    Ok(explained)
 }
 
 /// Other meanings of losses and silences, and of packets that left together: a host may have held them up.

@@ -116,7 +116,9 @@ impl Facts {
             self.condition.other_connections += self.trace.traces - 1;
         }
         self.flight.finish();
-        self.drop = self.flight.sizes.drop();
+        // What is lost only once, within a round trip, may be an outage.
+        let again = self.flight.least.unwrap_or(0.0) / 2.0;
+        self.drop = self.flight.sizes.drop().filter(|drop| drop.until - drop.first > again);
         self.silences.finish(&self.flight.losses.lost);
     }
 

@@ -168,6 +168,9 @@ struct Train {
     time: f64,
 }
 
+/// Acknowledgments that are later than this tell little of when packets arrived, milliseconds.
+const LATE: f64 = 10.0;
+
 /// A train has at least so many bytes behind its first acknowledgment.
 const TRAIN: u64 = 4 * 1200;
 
@@ -346,11 +349,15 @@ impl Flight {
 
     /// Goes on with a train, or begins the next.
     fn couple(&mut self, now: f64, sent: f64, delay: f64, is_whole: bool) {
-        let last = self.train.last.replace((now, sent, self.delivered));
+        // When its newest packet arrived, half a round trip later.
+        let arrived = now - delay;
+        let last = self.train.last.replace((arrived, sent, self.delivered));
         let Some((before, before_sent, delivered)) = last else { return };
-        let (apart, together) = (now - before, sent - before_sent);
-        let near = self.least.unwrap_or(0.0) / 2.0;
-        let is_stretched = apart > 0.0 && together <= 0.3 * apart && apart <= near && delay < 1.0;
+        let (apart, together) = (arrived - before, sent - before_sent);
+        // What left at once comes apart by nothing else; on a slow path a packet takes longer than a round trip.
+        let is_at_once = together < 0.05 * apart;
+        let near = self.least.unwrap_or(0.0) * if is_at_once { 2.0 } else { 0.5 };
+        let is_stretched = apart > 0.0 && together <= 0.3 * apart && apart <= near && delay < LATE;
         if is_stretched && is_whole && now >= self.no_rate_until {
             self.train.bytes += self.delivered - delivered;
             self.train.time += apart;

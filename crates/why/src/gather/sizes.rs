@@ -1,6 +1,6 @@
 //! Sizes of packets: whether large ones stopped coming through while smaller ones did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Sizes that are told apart.
 const SIZES: usize = 256;
@@ -25,7 +25,8 @@ struct Seen {
 pub(crate) struct Drop {
     /// Between the last large packet that came through and the first that did not.
     pub(crate) at: f64,
-    /// The last large packet that was sent.
+    /// The first that did not, and the last large packet that was sent.
+    pub(crate) first: f64,
     pub(crate) until: f64,
     /// The largest that came through from then on, bytes of UDP payload.
     pub(crate) size: u32,
@@ -33,20 +34,36 @@ pub(crate) struct Drop {
     pub(crate) lost: u64,
 }
 
+/// Small packets that are remembered.
+const SMALL: usize = 256;
+
 /// What became of packets by their size.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     seen: BTreeMap<u32, Seen>,
+    /// When the latest small packets were sent that came through, and those that were lost.
+    small: [VecDeque<f64>; 2],
 }
 
 impl Sizes {
     fn of(&mut self, size: u32) -> Option<&mut Seen> {
         let is_known = size < ALWAYS || self.seen.len() < SIZES || self.seen.contains_key(&size);
-        // What is smaller is one.
+        // What is smaller than any limit is one.
         is_known.then(|| self.seen.entry(if size < ALWAYS { 0 } else { size }).or_default())
     }
 
+    fn small(&mut self, size: u32, sent: f64, is_lost: bool) {
+        if size <= ALWAYS {
+            let list = &mut self.small[usize::from(is_lost)];
+            list.push_back(sent);
+            if list.len() > SMALL {
+                list.pop_front();
+            }
+        }
+    }
+
     pub(super) fn through(&mut self, size: u32, sent: f64) {
+        self.small(size, sent, false);
         if let Some(seen) = self.of(size) {
             seen.through = Some(seen.through.map_or(sent, |before| before.max(sent)));
             if seen.first <= sent {
@@ -56,6 +73,7 @@ impl Sizes {
     }
 
     pub(super) fn lost(&mut self, size: u32, sent: f64) {
+        self.small(size, sent, true);
         if let Some(seen) = self.of(size).filter(|seen| seen.through.is_none_or(|through| sent > through)) {
             seen.first = if seen.lost == 0 { sent } else { seen.first.min(sent) };
             seen.last = seen.last.max(sent);
@@ -80,8 +98,10 @@ impl Sizes {
             if through > seen.first {
                 break;
             }
-            let mut drop = found.unwrap_or(Drop { at: seen.first, until: seen.last, size: 0, lost: 0 });
-            (drop.at, drop.until) = (drop.at.min(seen.first), drop.until.max(seen.last));
+            let mut drop =
+                found.unwrap_or(Drop { at: seen.first, first: seen.first, until: seen.last, size: 0, lost: 0 });
+            (drop.first, drop.until) = (drop.first.min(seen.first), drop.until.max(seen.last));
+            drop.at = drop.first;
             drop.lost += seen.lost;
             (found, cut) = (Some(drop), *size);
         }
@@ -92,7 +112,10 @@ impl Sizes {
         let smaller =
             self.seen.range(..cut).filter(|(_, seen)| seen.through.is_some_and(|through| through > drop.until));
         drop.size = smaller.map(|(size, _)| *size).max()?.max(ALWAYS);
-        if before == f64::MIN {
+        // In an outage, small ones are lost as well.
+        let [through, lost] =
+            self.small.each_ref().map(|list| list.iter().any(|sent| (drop.at..=drop.until).contains(sent)));
+        if before == f64::MIN || (lost && !through) {
             return None;
         }
         drop.at = (drop.at + before) / 2.0;
@@ -115,7 +138,11 @@ mod tests {
         }
         assert_eq!(sizes.drop(), None, "nothing came through since");
         sizes.through(1200, 20.0);
-        assert_eq!(sizes.drop(), Some(Drop { at: 9.5, until: 13.0, size: 1200, lost: 4 }));
+        assert_eq!(sizes.drop(), Some(Drop { at: 9.5, first: 10.0, until: 13.0, size: 1200, lost: 4 }));
+        sizes.lost(1200, 12.5);
+        assert_eq!(sizes.drop(), None, "an outage");
+        sizes.through(1200, 11.5);
+        assert_eq!(sizes.drop().map(|drop| drop.size), Some(1200));
         sizes.through(1452, 21.0);
         assert_eq!(sizes.drop(), None);
     }
