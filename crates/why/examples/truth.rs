@@ -4,7 +4,9 @@
 //!
 //! usage: cargo run --release -p thalweg-why --example truth -- label FROM TO [BYTES] > LABELS
 //!        cargo run --release -p thalweg-why --example truth -- judge LABELS tuning|held-out [MOST]
+//!        cargo run --release -p thalweg-why --example truth -- one NUMBER
 //!        cargo run --release -p thalweg-why --example truth -- log NUMBER > FILE.sqlog
+//!        cargo run --release -p thalweg-why --example truth -- read FILE.sqlog
 //!        cargo run --release -p thalweg-why --example truth -- what-if tuning|held-out COUNT
 //!        cargo run --release -p thalweg-why --example truth -- compare tuning|held-out COUNT
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
@@ -93,6 +95,11 @@ fn main() {
             judge(&truths, args.contains(&"-v".to_owned()));
         }
         ["one", number] => judge(&[Truth::of(number.parse().unwrap(), &draw(number.parse().unwrap())).unwrap()], true),
+        ["read", file] => {
+            let log = std::io::BufReader::with_capacity(1 << 18, std::fs::File::open(file).unwrap());
+            let answer = thalweg_why::Log::read(log).unwrap().answer().unwrap();
+            print!("{}", answer.report(answer.next().unwrap()).text());
+        }
         ["log", number] => {
             let log = logged::log(&draw(number.parse().unwrap()));
             std::io::Write::write_all(&mut std::io::stdout(), &log).unwrap();

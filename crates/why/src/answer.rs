@@ -75,8 +75,8 @@ pub struct Answer {
     pub completion: Duration,
     /// How long the run in virtual time took; none if it did not end.
     pub again: Option<Duration>,
-    /// What each cause costs, largest first; those of which the log has a trace. What is sure goes before what is hardly
-    /// larger and may be nothing.
+    /// What each cause costs, largest first; those of which the log has a trace. What is sure goes before what is
+    /// hardly larger and may be nothing.
     pub savings: Vec<Saving>,
     /// The path that was read, and what was sent over it.
     pub world: World,

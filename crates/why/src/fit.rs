@@ -203,7 +203,9 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     match number("initial_window") {
         Some(window) => sender.initial_window = window as u64,
         // What left before any answer had room in the first window.
-        None => sender.initial_window = facts.flight.first_flight.clamp(sender.initial_window, MOST_AT_FIRST),
+        None => {
+            sender.initial_window = facts.flight.rates.curve.first_flight.clamp(sender.initial_window, MOST_AT_FIRST)
+        }
     }
     if let Some(initial_rtt) = number("initial_rtt") {
         sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));

@@ -118,7 +118,7 @@ impl Facts {
         self.flight.finish();
         // What is lost only once, within a round trip, may be an outage.
         let again = self.flight.least.unwrap_or(0.0) / 2.0;
-        self.drop = self.flight.sizes.drop().filter(|drop| drop.until - drop.first > again);
+        self.drop = self.flight.losses.sizes.drop().filter(|drop| drop.until - drop.first > again);
         self.silences.finish(&self.flight.losses.lost);
     }
 

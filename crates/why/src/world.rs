@@ -301,7 +301,8 @@ impl World {
         if self.sender.knows_path || self.sender.early_data {
             let window = self.path.rate.bytes_in(self.path.round_trip).max(12_000);
             let (min_rtt, rate) = (self.path.round_trip, Some(self.path.rate));
-            // What is saved also tells the server that the client is who it says; the policy decides what else it is for.
+            // What is saved also tells the server that the client is who it says. The policy decides what else it is
+            // for.
             flow.saved = SavedState::of_path(SavedPath { window, min_rtt, rate, age: Duration::ZERO })
                 .with_early_data(self.sender.early_data);
         }

@@ -103,7 +103,7 @@ pub(super) fn policed(facts: &Facts) -> Option<Policed> {
         return None;
     }
     // The bucket was full when the least had passed beside the rate.
-    let before = facts.flight.curve.points().iter().filter(|(time, _)| *time <= first.time);
+    let before = facts.flight.rates.curve.points().iter().filter(|(time, _)| *time <= first.time);
     let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.passed - rate * first.time, f64::min);
     let burst = (first.passed - rate * first.time - least).max(3000.0) as u64;
     let own = own.iter().map(|point| point.time).collect();

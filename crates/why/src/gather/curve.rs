@@ -10,16 +10,22 @@ pub(crate) struct Curve {
     points: Vec<(f64, u64)>,
     every: u64,
     seen: u64,
+    bytes: u64,
+    /// Bytes without headers of the network that were sent before any were acknowledged.
+    pub(crate) first_flight: u64,
 }
 
 impl Default for Curve {
     fn default() -> Self {
-        Curve { points: Vec::new(), every: 1, seen: 0 }
+        Curve { points: Vec::new(), every: 1, seen: 0, bytes: 0, first_flight: 0 }
     }
 }
 
 impl Curve {
-    pub(super) fn add(&mut self, now: f64, before: u64) {
+    /// A packet of so many bytes on the wire was sent; returns what was before it.
+    pub(super) fn add(&mut self, now: f64, size: u64) -> u64 {
+        let before = self.bytes;
+        self.bytes += size;
         if self.seen.is_multiple_of(self.every) {
             self.points.push((now, before));
         }
@@ -32,6 +38,7 @@ impl Curve {
                 at % 2 == 1
             });
         }
+        before
     }
 
     /// Times in milliseconds, and bytes sent before.

@@ -84,19 +84,12 @@ pub(crate) struct Flight {
     pub(crate) least: Option<f64>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Bytes sent before any were acknowledged.
-    pub(crate) first_flight: u64,
     pub(crate) payload_acked: u64,
     /// The last acknowledgment of new data of a stream.
     pub(crate) last_payload: Option<f64>,
     pub(crate) losses: Losses,
     pub(crate) round_trips: Bins,
     pub(crate) rates: Rates,
-    by_size: [Shortest; 2],
-    pub(crate) curve: Curve,
-    pub(crate) sizes: Sizes,
-    /// Bytes on the wire.
-    wire: u64,
 }
 
 /// Round trips without what the receiver says that it waited, milliseconds.
@@ -118,6 +111,8 @@ pub(crate) struct Losses {
     pub(crate) spurious: u64,
     pub(crate) lost: BTreeMap<u64, Lost>,
     pub(crate) late: Vec<Late>,
+    /// By their sizes, with those that came through.
+    pub(crate) sizes: Sizes,
 }
 
 /// Delivery rates, bytes per millisecond, weighted by bytes.
@@ -131,6 +126,9 @@ pub(crate) struct Rates {
     pub(crate) queued: Bins,
     /// Of packets that left together and were acknowledged apart.
     pub(crate) trains: Bins,
+    by_size: [Shortest; 2],
+    /// What was sent over time.
+    pub(crate) curve: Curve,
 }
 
 /// The shortest round trip of packets of about one size.
@@ -186,11 +184,9 @@ impl Flight {
         self.packets += 1;
         self.bytes += size;
         if self.srtt.is_none() {
-            self.first_flight += size;
+            self.rates.curve.first_flight += size;
         }
-        let before = self.wire;
-        self.wire += size + HEADERS;
-        self.curve.add(now, before);
+        let before = self.rates.curve.add(now, size + HEADERS);
         let sent = Sent {
             time: now,
             size: u32::try_from(size).unwrap_or(u32::MAX),
@@ -275,7 +271,7 @@ impl Flight {
 
     fn deliver(&mut self, now: f64, sent: &Sent) {
         self.delivered += u64::from(sent.size);
-        self.sizes.through(sent.size, sent.time);
+        self.losses.sizes.through(sent.size, sent.time);
         self.last_delivery = now;
         self.payload_acked += u64::from(sent.fresh);
         if sent.fresh > 0 {
@@ -291,7 +287,7 @@ impl Flight {
         let net = round_trip - delay.clamp(0.0, round_trip);
         self.net.last = Some(net);
         self.net.least = Some(self.net.least.map_or(net, |least| least.min(net)));
-        for (seen, sizes) in self.by_size.iter_mut().zip(SIZES) {
+        for (seen, sizes) in self.rates.by_size.iter_mut().zip(SIZES) {
             if sizes.contains(&sent.size) {
                 seen.add(round_trip, sent.size);
             }
@@ -393,7 +389,7 @@ impl Flight {
         }
         sent.is_lost = true;
         let round_trip = sent.beside.unwrap_or(newest);
-        self.sizes.lost(sent.size, sent.time);
+        self.losses.sizes.lost(sent.size, sent.time);
         self.losses.declared += 1;
         if self.losses.lost.len() < KEPT {
             let size = sent.size.saturating_add(HEADERS as u32);
@@ -411,12 +407,12 @@ impl Flight {
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         let lists = [self.ahead.len(), self.holes.len(), self.losses.lost.len(), self.losses.late.len()];
-        lists.iter().sum::<usize>() + self.curve.points().len() + self.steps.len()
+        lists.iter().sum::<usize>() + self.rates.curve.points().len() + self.steps.len()
     }
 
     /// The rate by which large packets take longer than small ones that nothing waited for, bytes per millisecond.
     pub(crate) fn rate_by_size(&self) -> Option<f64> {
-        let [small, large] = self.by_size;
+        let [small, large] = self.rates.by_size;
         let longer = large.time - small.time;
         let is_known = small.samples >= SAMPLES[0] && large.samples >= SAMPLES[1] && longer >= LONGER;
         is_known.then(|| (large.size - small.size) / longer)

@@ -1,7 +1,7 @@
 //! Draws transfers that nobody chose: a path, what is sent over it, by which rules, and what makes it slow.
 //!
-//! The number of a run is its seed. Even numbers are for tuning; odd ones are held out. From [`MORE`] on, each has one of
-//! the causes that those before it never have.
+//! The number of a run is its seed. Even numbers are for tuning; odd ones are held out. From [`MORE`] on, each has one
+//! of the causes that those before it never have.
 
 use thalweg_link::{Dice, Policer, Streams};
 use thalweg_units::{Duration, Rate, math};

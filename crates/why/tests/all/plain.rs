@@ -50,8 +50,9 @@ fn each_cause_is_told_by_itself_in_both_directions() {
     cases.push((Cause::RateLimit, capped));
     let mut long = plain.clone();
     long.path.round_trip = Duration::from_millis(400);
+    (long.path.rate, long.path.back) = ("100 Mbps".parse().unwrap(), "100 Mbps".parse().unwrap());
     long.path.queue = 2_000_000;
-    long.load.bytes = 1_000_000;
+    long.load.bytes = 3_000_000;
     cases.push((Cause::Start, long));
     let mut lossy = plain.clone();
     lossy.path.loss = 0.03;
