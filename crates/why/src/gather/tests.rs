@@ -24,7 +24,7 @@ impl Facts {
 fn facts(packets: u64) -> Facts {
     let mut facts = Facts::default();
     let mut time = 0.0;
-    let mut tell = |facts: &mut Facts, time: f64, name: &str, data| {
+    let tell = |facts: &mut Facts, time: f64, name: &str, data| {
         facts.add(Item::Event(Event::new(time, name, data)));
     };
     for number in 0..packets {
@@ -48,10 +48,10 @@ fn facts(packets: u64) -> Facts {
         };
         let ack = json!({ "frame_type": "ack", "acked_ranges": ranges });
         let received = json!({ "header": header, "raw": { "length": 40 }, "frames": [ack] });
-        tell(&mut facts, time + 20.0, "packet_received", received);
+        tell(&mut facts, time + 0.5, "packet_received", received);
         if number % 8 == 0 && number > 0 {
             let header = json!({ "packet_type": "1RTT", "packet_number": number - 8 });
-            tell(&mut facts, time + 20.0, "packet_lost", json!({ "header": header }));
+            tell(&mut facts, time + 0.5, "packet_lost", json!({ "header": header }));
         }
         if number % 1000 == 0 {
             facts.add(Item::Damaged);
@@ -65,7 +65,7 @@ fn facts(packets: u64) -> Facts {
 fn what_is_kept_of_a_log_is_bounded() {
     let (some, more) = (facts(40_000), facts(160_000));
     assert!(some.flight.losses.lost.len() > 1000 && some.flight.losses.late.len() > 1000);
-    assert!(some.waits.pauses.len() > 10_000 && some.kept() > 20_000, "{}", some.kept());
+    assert!(some.waits.pauses.len() > 5_000 && some.kept() > 20_000, "{} {}", some.waits.pauses.len(), some.kept());
     assert!(more.condition.events > 3 * some.condition.events);
     assert!(more.kept() * 5 <= some.kept() * 6, "{} and {}", some.kept(), more.kept());
 }

@@ -53,6 +53,7 @@ fn each_cause_is_told_by_itself_in_both_directions() {
     (long.path.rate, long.path.back) = ("100 Mbps".parse().unwrap(), "100 Mbps".parse().unwrap());
     long.path.queue = 2_000_000;
     long.load.bytes = 3_000_000;
+    long.sender.policies = "controller=new-reno, start=standard, reordering=fixed".parse().unwrap();
     cases.push((Cause::Start, long));
     let mut lossy = plain.clone();
     lossy.path.loss = 0.03;
