@@ -276,10 +276,13 @@ fn number_of_data(data: &Value) -> Option<u64> {
     if is_data { number.and_then(integer) } else { None }
 }
 
+/// No packet is larger, bytes.
+const LARGEST: u64 = 65_535;
+
 fn size_of(data: &Value) -> u64 {
     let raw = data.get("raw").and_then(|raw| raw.get("length"));
     let header = data.get("header").and_then(|header| header.get("packet_size"));
-    raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0)
+    raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0).min(LARGEST)
 }
 
 #[cfg(test)]
