@@ -63,9 +63,10 @@ fn facts(packets: u64) -> Facts {
 
 #[test]
 fn what_is_kept_of_a_log_is_bounded() {
-    let (some, more) = (facts(40_000), facts(160_000));
+    let (some, more) = (facts(40_000), facts(120_000));
     assert!(some.flight.losses.lost.len() > 1000 && some.flight.losses.late.len() > 1000);
     assert!(some.waits.pauses.len() > 5_000 && some.kept() > 20_000, "{} {}", some.waits.pauses.len(), some.kept());
-    assert!(more.condition.events > 3 * some.condition.events);
-    assert!(more.kept() * 5 <= some.kept() * 6, "{} and {}", some.kept(), more.kept());
+    assert!(more.condition.events * 10 > 29 * some.condition.events);
+    // The sum of all limits; without them it would be thrice as much as of a third.
+    assert!(more.kept() < 66_000 && more.kept() * 2 < some.kept() * 3, "{} and {}", some.kept(), more.kept());
 }
