@@ -79,7 +79,9 @@ fn each_cause_is_told_by_itself_in_both_directions() {
     busy.sender.host.reads = Duration::from_millis(150);
     cases.push((Cause::BusyHost, busy));
     let mut brief = plain.clone();
-    brief.load.bytes = 9_000;
+    (brief.path.rate, brief.path.back) = ("1 Mbps".parse().unwrap(), "1 Mbps".parse().unwrap());
+    (brief.path.round_trip, brief.path.queue) = (Duration::from_millis(80), 60_000);
+    brief.load.bytes = 40_000;
     cases.push((Cause::Handshake, brief));
     let mut out = plain.clone();
     out.path.outages.push((Duration::from_millis(500), Duration::from_millis(1700)));
