@@ -17,6 +17,7 @@ mod scenarios;
 mod tables;
 mod tier;
 mod trace;
+mod why;
 mod words;
 
 use std::path::Path;

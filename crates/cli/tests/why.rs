@@ -182,3 +182,23 @@ fn uploads_and_downloads_say_why_without_a_log() {
     let said = text(&done.stderr);
     assert!(said.contains("which is the server. What this end saw: 4 MB in "), "{said}");
 }
+
+#[test]
+fn the_lab_says_why_the_slowest_run_of_each_point_was_slow() {
+    let place = Place::new();
+    let plain = SCENARIO.replace("transport = { receive_window = \"120 kB\" }", "");
+    let varied = format!("{plain}[vary]\n\"flow.0.transport.receive_window\" = [\"120 kB\", \"8 MB\"]\n");
+    fs::write(place.path("a.toml"), varied).unwrap();
+    let done = run(&["lab", "run", &place.arg("a.toml"), "--why", "--out", &place.arg("results")]);
+    let said = text(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let lines: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("why the slowest run")).collect();
+    assert!(lines[1].contains("120 kB, seed 1: Slow because of the receive window: "), "{said}");
+    assert!(lines[3].contains("8 MB, seed 1: ") && !lines[3].contains("the receive window: "), "{said}");
+    // Each names its log.
+    let log = lines[2].trim().strip_prefix("thalweg why ").unwrap();
+    assert!(text(&run(&["why", log]).stdout).starts_with("Slow because of the receive window: "), "{said}");
+    let done = run(&["lab", "run", &place.arg("a.toml"), "--why", "--json", "--out", &place.arg("results")]);
+    let json: serde_json::Value = serde_json::from_str(&text(&done.stdout)).unwrap();
+    assert_eq!(json["why"][0]["why"]["cause"], "receive-window", "{json}");
+}

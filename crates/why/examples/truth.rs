@@ -1,8 +1,12 @@
 //! Draws transfers whose causes are known, and judges answers by them.
 //!
-//! usage: cargo run --release -p thalweg-why --example truth -- label FROM TO > LABELS
+//! Transfers from 10,000,000 on have the causes that those before them never have.
+//!
+//! usage: cargo run --release -p thalweg-why --example truth -- label FROM TO [BYTES] > LABELS
 //!        cargo run --release -p thalweg-why --example truth -- judge LABELS tuning|held-out [MOST]
+//!        cargo run --release -p thalweg-why --example truth -- one NUMBER
 //!        cargo run --release -p thalweg-why --example truth -- log NUMBER > FILE.sqlog
+//!        cargo run --release -p thalweg-why --example truth -- read FILE.sqlog
 //!        cargo run --release -p thalweg-why --example truth -- what-if tuning|held-out COUNT
 //!        cargo run --release -p thalweg-why --example truth -- compare tuning|held-out COUNT
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
@@ -74,8 +78,10 @@ fn judge(truths: &[Truth], is_verbose: bool) {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["label", from, to] => {
-            let numbers: Vec<u64> = (from.parse().unwrap()..to.parse().unwrap()).collect();
+        ["label", from, to, ref most @ ..] => {
+            let most = most.first().map_or(u64::MAX, |most| most.parse().unwrap());
+            let is_wanted = |number: &u64| draw(*number).load.bytes <= most;
+            let numbers: Vec<u64> = (from.parse().unwrap()..to.parse().unwrap()).filter(is_wanted).collect();
             for truth in each(&numbers, |number| Truth::of(number, &draw(number))) {
                 println!("{}", truth.line());
             }
@@ -83,11 +89,16 @@ fn main() {
         ["judge", labels, half, ref most @ ..] => {
             let text = std::fs::read_to_string(labels).unwrap();
             let truths: Vec<Truth> = text.lines().filter_map(Truth::parse).collect();
-            let small = |truth: &&Truth| !args.contains(&"-s".to_owned()) || draw(truth.number).load.bytes < 3_000_000;
-            let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning") && small(truth);
+            let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning");
             let most = most.first().map_or(usize::MAX, |most| most.parse().unwrap());
             let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();
             judge(&truths, args.contains(&"-v".to_owned()));
+        }
+        ["one", number] => judge(&[Truth::of(number.parse().unwrap(), &draw(number.parse().unwrap())).unwrap()], true),
+        ["read", file] => {
+            let log = std::io::BufReader::with_capacity(1 << 18, std::fs::File::open(file).unwrap());
+            let answer = thalweg_why::Log::read(log).unwrap().answer().unwrap();
+            print!("{}", answer.report(answer.next().unwrap()).text());
         }
         ["log", number] => {
             let log = logged::log(&draw(number.parse().unwrap()));

@@ -6,7 +6,7 @@ use thalweg_units::{Duration, DurationExt};
 
 use crate::Cause;
 use crate::fit::{Reading, fit};
-use crate::gather::Facts;
+use crate::gather::{Facts, Limit};
 use crate::read::{Item, Reader};
 use crate::world::World;
 
@@ -22,6 +22,14 @@ const CLEAR: f64 = 0.10;
 const MANY: u64 = 1_000_000;
 /// What the runs differ by beyond what was varied, as a share of the time.
 pub(crate) const MARGIN: f64 = 0.08;
+
+/// The same for one cause. How long a handshake takes stands in the log, whatever the path is.
+const fn margin(cause: Cause) -> f64 {
+    if matches!(cause, Cause::Handshake) { MARGIN / 4.0 } else { MARGIN }
+}
+
+/// A smaller share of the time is not worth a run.
+const RULED_OUT: f64 = 0.01;
 
 /// A log that is being read.
 #[derive(Debug, Default)]
@@ -67,7 +75,8 @@ pub struct Answer {
     pub completion: Duration,
     /// How long the run in virtual time took; none if it did not end.
     pub again: Option<Duration>,
-    /// What each cause costs, largest first; those of which the log has a trace.
+    /// What each cause costs, largest first; those of which the log has a trace. What is sure goes before what is
+    /// hardly larger and may be nothing.
     pub savings: Vec<Saving>,
     /// The path that was read, and what was sent over it.
     pub world: World,
@@ -141,15 +150,15 @@ impl Answer {
         let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
         for (world, again) in self.likely() {
             if let Some(again) = again {
-                all.push(world.savings(*again)?);
+                all.push(world.savings_of(*again, |cause| self.can_matter(cause))?);
             }
         }
         let of = |cause: Cause| {
             let shares: Vec<f64> =
                 all.iter().flatten().filter(|(other, _)| *other == cause).map(|(_, share)| *share).collect();
             let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
-            let from = shares.iter().copied().fold(share, f64::min) - MARGIN;
-            let to = (shares.iter().copied().fold(share, f64::max) + MARGIN).min(1.0);
+            let from = shares.iter().copied().fold(share, f64::min) - margin(cause);
+            let to = (shares.iter().copied().fold(share, f64::max) + margin(cause)).min(1.0);
             (!shares.is_empty()).then_some(Saving { cause, share, from, to })
         };
         self.savings = Cause::ALL.into_iter().filter_map(of).collect();
@@ -157,15 +166,33 @@ impl Answer {
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
         let mut others = self.variations();
         others.extend(self.worlds.iter().filter(|(world, _)| self.is_extreme(world)).map(|(world, _)| world.clone()));
-        let (mut from, mut to) = (first.from + MARGIN, first.to - MARGIN);
+        let margin = margin(first.cause);
+        let (mut from, mut to) = (first.from + margin, first.to - margin);
         for world in others {
             if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {
                 let share = 1.0 - without.nanos() as f64 / with.nanos().max(1) as f64;
                 (from, to) = (from.min(share), to.max(share));
             }
         }
-        (self.savings[0].from, self.savings[0].to) = (from - MARGIN, (to + MARGIN).min(1.0));
+        (self.savings[0].from, self.savings[0].to) = (from - margin, (to + margin).min(1.0));
+        // What is sure to be worth naming goes before what is hardly larger and may be nothing.
+        let first = self.savings[0];
+        let is_sure = |saving: &Saving| saving.is_clear() && saving.from >= 0.0 && saving.share >= first.share - CLEAR;
+        if let Some(sure) = self.savings.iter().position(is_sure).filter(|_| first.from < 0.0) {
+            self.savings[..=sure].rotate_right(1);
+        }
         Ok(())
+    }
+
+    /// Whether the log leaves it open that a cause costs a hundredth of the time: what it rules out need not be run.
+    fn can_matter(&self, cause: Cause) -> bool {
+        let waits = &self.facts.waits;
+        let round_trips = self.world.path.round_trip.as_secs_f64() / self.completion.as_secs_f64().max(1e-9);
+        match cause {
+            Cause::ReceiveWindow => !waits.has_limits || waits.time(Limit::Credit) > 0.0,
+            Cause::Handshake => round_trips > RULED_OUT / 2.0,
+            _ => true,
+        }
     }
 
     /// The fastest that a path may be is no likely meaning, nor is it that a limit has no effect that was set.
@@ -251,17 +278,13 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
         let again = world.run(None)?;
         ran.push((world, again));
     }
-    // Losses that a queue explains are not by chance.
-    let mut explained = Vec::new();
-    for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
-        let plain = world.without(Cause::ChanceLoss);
-        let (again, lost) = plain.run_counting()?;
-        if far(reading, again) <= ENOUGH && lost * 5 >= reading.declared_lost * 3 {
-            explained.push((plain, again));
+    // Losses that a policer or a queue explains are not by chance.
+    let is_sure = reading.is_surely_policed();
+    for explain in if is_sure { [policed, plain] } else { [plain, policed] } {
+        let explained = explain(reading, &ran)?;
+        if !explained.is_empty() {
+            return Ok(explained);
         }
-    }
-    if !explained.is_empty() {
-        return Ok(explained);
     }
     let near = |(_, again): &(World, Option<Duration>)| far(reading, *again) <= ENOUGH;
     if ran.iter().any(near) {
@@ -280,6 +303,41 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
         }
     }
     Ok(vec![best])
+}
+
+/// Meanings and how long each takes.
+type Ran = Vec<(World, Option<Duration>)>;
+
+/// Those in which a policer drops what was lost.
+fn policed(reading: &Reading, ran: &Ran) -> Result<Ran, WhyError> {
+    let mut explained = Vec::new();
+    for world in ran.iter().filter_map(|(world, _)| reading.policed(world)) {
+        let (again, lost) = world.run_counting()?;
+        let others = world.path.lost.len() as u64;
+        let (is_alike, is_near) = if reading.is_surely_policed() {
+            (lost * 3 >= reading.declared_lost, far(reading, again) <= ENOUGH * ENOUGH)
+        } else {
+            let is_alike = lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;
+            (is_alike, far(reading, again) <= ENOUGH)
+        };
+        if is_near && is_alike {
+            explained.push((world, again));
+        }
+    }
+    Ok(explained)
+}
+
+/// Those in which a full queue drops what was lost.
+fn plain(reading: &Reading, ran: &Ran) -> Result<Ran, WhyError> {
+    let mut explained = Vec::new();
+    for (world, _) in ran.iter().filter(|(world, _)| world.has(Cause::ChanceLoss)) {
+        let world = world.without(Cause::ChanceLoss);
+        let (again, lost) = world.run_counting()?;
+        if far(reading, again) <= ENOUGH && lost * 5 >= reading.declared_lost * 3 {
+            explained.push((world, again));
+        }
+    }
+    Ok(explained)
 }
 
 /// Other meanings of losses and silences, and of packets that left together: a host may have held them up.

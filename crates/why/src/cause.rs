@@ -21,11 +21,23 @@ pub enum Cause {
     Reordering,
     /// Times in which nothing comes through: outages and suspensions.
     Interruption,
+    /// What comes faster than a rate is dropped, and nothing waits.
+    Policer,
+    /// Large packets are dropped from some time on.
+    BlackHole,
+    /// The way back is too slow for the acknowledgments.
+    WayBack,
+    /// A host whose timers are late, or which reads late what has arrived.
+    BusyHost,
+    /// The round trip before the first request can leave.
+    Handshake,
+    /// The sender asks too late whether the path carries anything again.
+    LateProbe,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 7] = [
+    pub const ALL: [Cause; 13] = [
         Cause::ReceiveWindow,
         Cause::Application,
         Cause::RateLimit,
@@ -33,6 +45,12 @@ impl Cause {
         Cause::ChanceLoss,
         Cause::Reordering,
         Cause::Interruption,
+        Cause::Policer,
+        Cause::BlackHole,
+        Cause::WayBack,
+        Cause::BusyHost,
+        Cause::Handshake,
+        Cause::LateProbe,
     ];
 
     /// The name, as the middle of a sentence.
@@ -45,6 +63,12 @@ impl Cause {
             Cause::ChanceLoss => "random loss",
             Cause::Reordering => "reordering taken for loss",
             Cause::Interruption => "interruptions",
+            Cause::Policer => "a policer",
+            Cause::BlackHole => "a drop of the path's MTU",
+            Cause::WayBack => "a way back too thin for the acknowledgments",
+            Cause::BusyHost => "a busy host",
+            Cause::Handshake => "the handshake",
+            Cause::LateProbe => "probes too late after a silence",
         }
     }
 
@@ -54,17 +78,22 @@ impl Cause {
             Cause::ReceiveWindow | Cause::RateLimit => "this limit",
             Cause::Application => "these pauses",
             Cause::Start => "it, on a path that is known from the beginning,",
-            Cause::ChanceLoss | Cause::Reordering => "it",
+            Cause::ChanceLoss | Cause::Reordering | Cause::Policer | Cause::BlackHole => "it",
             Cause::Interruption => "them",
+            Cause::WayBack => "it, on a way back as fast as the way there,",
+            Cause::BusyHost => "it, on a host that is never late,",
+            Cause::Handshake => "it, with a request in the first packet,",
+            Cause::LateProbe => "it, with probe=ladder,",
         }
     }
 
     /// Who can change it.
     pub const fn owner(self) -> &'static str {
         match self {
-            Cause::ReceiveWindow | Cause::Application | Cause::RateLimit => "the applications",
-            Cause::Start | Cause::ChanceLoss | Cause::Reordering => "the sender's rules",
-            Cause::Interruption => "the path",
+            Cause::ReceiveWindow | Cause::Application | Cause::RateLimit | Cause::BusyHost => "the applications",
+            Cause::Start | Cause::ChanceLoss | Cause::Reordering | Cause::LateProbe => "the sender's rules",
+            Cause::Interruption | Cause::Policer | Cause::BlackHole | Cause::WayBack => "the path",
+            Cause::Handshake => "both ends",
         }
     }
 
@@ -98,6 +127,31 @@ impl Cause {
                 "the path itself: a radio link that is handed over or fades, a router that stalls; `thalweg probe` shows \
                  which way and how often. probe=ladder (our default) finds the end of an outage sooner than the RFC's \
                  timers, for a few packets more"
+            }
+            Cause::Policer => {
+                "ask whoever runs the path for the rate that was agreed, or set max_rate just below the rate that the \
+                 policer lets through: the same rate then comes without losses"
+            }
+            Cause::BlackHole => {
+                "a lower limit for packets from the beginning: max_mtu at the sender, as large as what still came through; \
+                 or a tunnel whose MTU does not change under the connection. Smaller packets cost a few percent more \
+                 headers"
+            }
+            Cause::WayBack => {
+                "fewer acknowledgments: ack-rate=phased (our default) asks the receiver for them, if it knows the \
+                 extension; or less other traffic on the way back"
+            }
+            Cause::BusyHost => {
+                "give the process with the socket a core, or less to do beside it: it reads and sends later than its timers \
+                 say. `thalweg perf` between the same hosts shows what they can do"
+            }
+            Cause::Handshake => {
+                "use one connection for more than one transfer, or 0-RTT for requests that may be repeated by others: the \
+                 client keeps a ticket of an earlier connection"
+            }
+            Cause::LateProbe => {
+                "probe=ladder (our default), which asks again at a steady pace: an outage costs hardly more than it lasts, \
+                 for a few packets more"
             }
         }
     }

@@ -30,6 +30,12 @@ pub enum Part {
     RateLimit,
     /// The sender's rules, its first window and its largest packet.
     Rules,
+    /// A policer.
+    Policer,
+    /// A drop of the path's MTU.
+    BlackHole,
+    /// How late the sender's host is.
+    BusyHost,
 }
 
 /// Differences smaller than this share of the faster one's time are none.
@@ -41,7 +47,7 @@ const SAME_SIZE: f64 = 1.1;
 
 impl Part {
     /// Every part.
-    pub const ALL: [Part; 9] = [
+    pub const ALL: [Part; 12] = [
         Part::Bottleneck,
         Part::RoundTrip,
         Part::ChanceLoss,
@@ -51,6 +57,9 @@ impl Part {
         Part::Application,
         Part::RateLimit,
         Part::Rules,
+        Part::Policer,
+        Part::BlackHole,
+        Part::BusyHost,
     ];
 
     /// The name, as the middle of a sentence.
@@ -65,6 +74,9 @@ impl Part {
             Part::Application => "pauses of the application",
             Part::RateLimit => Cause::RateLimit.name(),
             Part::Rules => "the sender's rules",
+            Part::Policer => Cause::Policer.name(),
+            Part::BlackHole => Cause::BlackHole.name(),
+            Part::BusyHost => Cause::BusyHost.name(),
         }
     }
 
@@ -87,8 +99,12 @@ impl Part {
             Part::Application => (world.load.pieces, world.load.pause) = (other.load.pieces, other.load.pause),
             Part::RateLimit => world.sender.max_rate = other.sender.max_rate,
             Part::Rules => {
-                world.sender = crate::world::Sender { max_rate: world.sender.max_rate, ..other.sender };
+                let (max_rate, host) = (world.sender.max_rate, world.sender.host);
+                world.sender = crate::world::Sender { max_rate, host, ..other.sender };
             }
+            Part::Policer => world.path.policer = other.path.policer,
+            Part::BlackHole => world.path.mtu = other.path.mtu,
+            Part::BusyHost => world.sender.host = other.sender.host,
         }
         world
     }

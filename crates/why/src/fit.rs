@@ -1,10 +1,14 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
+mod policer;
+
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
-use crate::gather::{Early, Facts, Limit, Lost, Silence};
-use crate::world::{Credit, HEADERS, Load, Path, Sender, Span, World};
+use self::policer::{Policed, policed};
+use crate::Cause;
+use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
+use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
 
 /// A path as read off a log, and what was sent over it.
 #[derive(Clone, Debug)]
@@ -31,7 +35,17 @@ pub(crate) struct Reading {
     /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
     /// were lost.
     pub(crate) stops: Vec<(f64, f64, bool)>,
+    /// The policer that the losses look like.
+    policed: Option<Policed>,
+    /// The client's first packet, milliseconds in the log.
+    zero: f64,
+    /// A drop of the path's MTU.
+    pub(crate) drop: Option<Drop>,
 }
+
+/// Bytes on the wire of an acknowledgment, and of the client's first packet.
+const SMALL: f64 = 65.0;
+const LARGE: f64 = 1228.0;
 
 fn millis(milliseconds: f64) -> Duration {
     Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e7))
@@ -48,28 +62,43 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
     let (rate, bounds, seen) = rate(facts, (first, end));
+    // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
+    // A host that reads late reads packets that came apart together.
+    let is_late = facts.late.reads() > 0.0;
+    let back = facts.back.thin().filter(|back| *back < seen / THIN as f64 && !is_late);
+    let (waited, first_packet) = back.map_or((0.0, 0.0), |back| (SMALL / back, LARGE / back));
+    let round_trip = (round_trip - waited).max(round_trip / 10.0);
+    // So late it read the answer to the first packet as well.
+    let answered = facts.silences.early.first().and_then(|early| Some(early.next - early.asked.first()?));
+    let round_trip = match answered.map(|answered| answered - facts.late.reads() - first_packet) {
+        Some(first) if is_late || back.is_some() => round_trip.min(first.max(0.5)),
+        _ => round_trip,
+    };
     let shortest = millis(round_trip);
     let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
-    let levels = Levels::of(facts, round_trip, rate, 1500.0 / low.max(1e-9));
+    let packet = 1500.0 / low.max(1e-9) + first_packet;
+    let drop = facts.drop;
+    let levels = Levels::of(facts, round_trip, rate, packet);
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
-        back: Rate::from_bps((rate * 8000.0) as u64),
+        back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
         round_trip: millis(round_trip),
         queue: levels.queue as u64,
         loss: 0.0,
         lost: levels.chance.clone(),
         reorder: reorder(facts),
-        outages: Vec::new(),
-        suspensions: Vec::new(),
+        ..Path::clean(Rate::from_bps(0), Duration::ZERO, 0)
     };
-    let zero = if is_up { start } else { start - round_trip / 2.0 };
-    interruptions(facts, zero, 1500.0 / low.max(1e-9), &mut path);
+    let zero = if is_up { start } else { start - round_trip / 2.0 - first_packet };
+    interruptions(facts, zero, packet, &mut path);
+    path.mtu = drop.map(|drop| (millis(drop.at - zero), drop.size.saturating_add(HEADERS as u32)));
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
     // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
     let ahead = if is_up && load.pieces == 1 { round_trip / 2.0 } else { 0.0 };
-    let completion = millis(end - start - ahead);
+    let not_seen = if is_up { 0.0 } else { (first_packet - waited).max(0.0) };
+    let completion = millis(end - start - ahead + not_seen);
     let world = World { path, credit, sender, load, seed: 1 };
     let rate_of = |rate: f64| Rate::from_bps((rate * 8000.0) as u64);
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
@@ -88,6 +117,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
         stops,
+        policed: policed(facts),
+        drop,
+        zero,
         world,
     })
 }
@@ -98,12 +130,42 @@ fn without_packet(round_trip: f64, size: f64, rate: f64) -> f64 {
 }
 
 impl Reading {
+    /// Whether a policer explains the losses better than anything else.
+    pub(crate) fn is_surely_policed(&self) -> bool {
+        self.policed.as_ref().is_some_and(|policed| policed.is_sure)
+    }
+
+    /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
+    /// path.
+    pub(crate) fn policed(&self, world: &World) -> Option<World> {
+        let policed = self.policed.as_ref()?;
+        // Some of it has come through faster; otherwise it is the bottleneck itself, with a short queue.
+        let rate = policed.policer.rate;
+        let is_guess = self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
+        if rate >= world.path.rate.mul_ratio(9, 10) || (is_guess && rate.mul_ratio(23, 20) > self.seen_rate) {
+            return None;
+        }
+        let mut world = world.clone();
+        (world.path.policer, world.path.lost) = (Some(policed.policer), policed.others.clone());
+        // A sender that waits because the policer has dropped what it sent looks as if the path were interrupted.
+        let before = world.path.round_trip * 2;
+        let is_own = |span: &Span| {
+            let at = policed.own.partition_point(|time| millis(*time - self.zero) + before < span.0);
+            policed.own.get(at).is_some_and(|time| millis(*time - self.zero) <= span.1)
+        };
+        world.path.outages.retain(|span| !is_own(span));
+        world.path.suspensions.retain(|span| !is_own(span));
+        Some(world)
+    }
+
     /// The same path with another rate.
     pub(crate) fn with_rate(&self, world: &World, rate: Rate) -> World {
         let mut world = world.clone();
         let queue = world.path.queue as f64 * rate.bps() as f64 / world.path.rate.bps().max(1) as f64;
         (world.path.queue, world.path.rate) = (queue as u64, rate);
-        world.path.back = world.path.back.max(rate);
+        if !world.has(Cause::WayBack) {
+            world.path.back = world.path.back.max(rate);
+        }
         let (shortest, size) = (self.shortest.as_secs_f64() * 1000.0, f64::from(world.sender.max_datagram));
         world.path.round_trip = millis(without_packet(shortest, size, rate.bps() as f64 / 8000.0));
         world
@@ -123,6 +185,9 @@ fn end(facts: &Facts, round_trip: f64) -> f64 {
     if is_over { due.min(facts.course.last.max(acked)) } else { due }
 }
 
+/// The largest first window that a sender without a configuration is taken to have, bytes.
+const MOST_AT_FIRST: u64 = 1 << 20;
+
 /// The rules of a sender that does not tell them.
 const ASSUMED: &str = "controller=cubic, start=standard, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, \
                        mark=reduce, undo=off";
@@ -135,12 +200,17 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
     let is_known = read.is_some();
     sender.policies = read.unwrap_or_else(|| ASSUMED.parse().unwrap_or_default());
-    if let Some(window) = number("initial_window") {
-        sender.initial_window = window as u64;
+    match number("initial_window") {
+        Some(window) => sender.initial_window = window as u64,
+        // What left before any answer had room in the first window.
+        None => {
+            sender.initial_window = facts.flight.rates.curve.first_flight.clamp(sender.initial_window, MOST_AT_FIRST)
+        }
     }
     if let Some(initial_rtt) = number("initial_rtt") {
         sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));
     }
+    sender.host = Host { timers: millis(facts.late.timers()), reads: millis(facts.late.reads()) };
     sender.max_rate = number("max_rate").map(|rate| Rate::from_bps(rate as u64));
     let largest = facts.largest_packet.clamp(1200, 65_000);
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
@@ -168,8 +238,14 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
-    match queued {
+    let (is_late, is_thin) = (facts.late.reads() > 0.0, facts.back.thin().is_some_and(|back| back < top / THIN as f64));
+    match queued.filter(|_| !is_late && !is_thin) {
         Some(rate) if rate > 0.75 * top && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
+        _ if is_thin || is_late => {
+            // What comes back says when acknowledgments came, not how fast data did.
+            let most = UNKNOWN_MOST.max(top);
+            ((2.0 * top).min(most) * on_wire, Some((top * on_wire, most * on_wire)), top * on_wire)
+        }
         _ if trains.is_some_and(|train| train > 0.9 * top) => {
             let train = trains.unwrap_or(top).max(top);
             let at = |share: f64| rates.trains.quantile(share).unwrap_or(train);
@@ -182,6 +258,10 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             // What is set by hand is set for paths like the one.
             let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
             let is_capped = facts.header.own.as_ref().is_some_and(|own| own.get("max_rate").is_some());
+            if let Some(rate) = facts.flight.rate_by_size().filter(|rate| *rate > 0.8 * top && *rate < most) {
+                let (rate, low, high) = (rate.max(1.05 * top), (0.7 * rate).max(top), 1.4 * rate.max(top));
+                return (rate * on_wire, Some((low * on_wire, high * on_wire)), top * on_wire);
+            }
             let middle = match (waits, is_capped) {
                 (_, true) => (1.7 * top).min(most),
                 (true, false) => (2.5 * top).min(most),
@@ -249,7 +329,22 @@ impl Levels {
     }
 }
 
+/// Whether a packet was lost because it was larger than the path's MTU.
+fn in_drop(facts: &Facts, lost: &Lost) -> bool {
+    facts.drop.is_some_and(|drop| {
+        (drop.at..=drop.until).contains(&lost.sent) && lost.size > drop.size.saturating_add(HEADERS as u32)
+    })
+}
+
+/// Whether a silence is that of a sender whose large packets are dropped.
+fn is_of_drop(facts: &Facts, silence: &Silence) -> bool {
+    facts.drop.is_some_and(|drop| silence.from >= drop.at && silence.from <= drop.until + silence.round_trip)
+}
+
 fn in_silence(facts: &Facts, lost: &Lost, packet: f64) -> bool {
+    if in_drop(facts, lost) {
+        return true;
+    }
     if facts.silences.early.iter().any(|early| is_long_early(facts, early, packet) && is_in(early, lost)) {
         return true;
     }
@@ -324,6 +419,9 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
+        if is_of_drop(facts, silence) && !is_suspension(silence) {
+            continue;
+        }
         if is_outage(silence) {
             let last = silence.last_lost.unwrap_or(silence.from);
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
@@ -350,12 +448,21 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     Some((share.clamp(0.0, 1.0), millis(by)))
 }
 
+/// Our receivers renew credit when this share of it is used.
+const HALF: f64 = 0.5;
+
 fn credit(facts: &Facts) -> Option<[Credit; 2]> {
     let seen = &facts.waits.credit;
     let initial = seen.initial?;
     // What was seen beyond the acknowledgments is a little more than the window; a window that grows doubles.
     let grown = |at: usize| if seen.most[at] > 2 * initial[at] { seen.most[at] } else { initial[at] };
-    let of = |at: usize| Credit { initial: initial[at], most: grown(at) };
+    // Our receivers renew credit when half of it is used. Of one that does so sooner, more of the window can be used.
+    let of = |at: usize| {
+        let step = seen.step(at).map_or(HALF, |step| step / initial[at].max(1) as f64);
+        let more = if step < 0.9 * HALF { (1.0 - step) / (1.0 - HALF) } else { 1.0 };
+        let bytes = |window: u64| (window as f64 * more) as u64;
+        Credit { initial: bytes(initial[at]), most: bytes(grown(at)) }
+    };
     Some([of(0), of(1)])
 }
 

@@ -1,21 +1,28 @@
 //! Gathers from a log what tells why its sender was slow, event by event, in bounded memory.
 
 mod arrivals;
+mod back;
+mod curve;
 mod flight;
 mod frames;
+mod late;
 mod number;
 mod silence;
+mod sizes;
 mod waits;
 
 use serde_json::Value;
 
 pub(crate) use self::arrivals::Arrivals;
+use self::back::Back;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
+use self::late::Late;
 use self::number::integer;
 use self::silence::Silences;
 pub(crate) use self::silence::{Early, Silence};
+pub(crate) use self::sizes::Drop;
 pub(crate) use self::waits::Limit;
 use self::waits::Waits;
 use crate::bins::Bins;
@@ -62,6 +69,9 @@ pub(crate) struct Course {
     pub(crate) migrations: u64,
     pub(crate) start_exit: Option<f64>,
     pub(crate) congestion_events: u64,
+    /// Retry packets, and packets of the handshake that were lost: when.
+    pub(crate) retry: Option<f64>,
+    pub(crate) handshake_losses: Vec<f64>,
 }
 
 /// What a log says.
@@ -75,6 +85,10 @@ pub(crate) struct Facts {
     pub(crate) waits: Waits,
     pub(crate) received: Received,
     pub(crate) arrivals: Arrivals,
+    pub(crate) late: Late,
+    pub(crate) back: Back,
+    /// A drop of the path's MTU.
+    pub(crate) drop: Option<Drop>,
     pub(crate) largest_packet: u64,
     trace: FirstTrace,
     pending_damage: u64,
@@ -102,6 +116,9 @@ impl Facts {
             self.condition.other_connections += self.trace.traces - 1;
         }
         self.flight.finish();
+        // What is lost only once, within a round trip, may be an outage.
+        let again = self.flight.least.unwrap_or(0.0) / 2.0;
+        self.drop = self.flight.losses.sizes.drop().filter(|drop| drop.until - drop.first > again);
         self.silences.finish(&self.flight.losses.lost);
     }
 
@@ -167,8 +184,10 @@ impl Facts {
             "packet_received" => self.arrived(now, data),
             "packet_lost" => {
                 let is_probe = data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true);
-                if let (false, Some(number)) = (is_probe, number_of_data(data)) {
-                    self.flight.lost(now, number);
+                match number_of_data(data) {
+                    Some(number) if !is_probe => self.flight.lost(now, number),
+                    None if self.course.handshake_losses.len() < 16 => self.course.handshake_losses.push(now),
+                    _ => {}
                 }
             }
             "spurious_loss" | "spurious_loss_detected" => {
@@ -185,6 +204,11 @@ impl Facts {
             "connection_data_blocked_updated" => {
                 let is_blocked = label("new") == Some("blocked");
                 self.waits.limited(now, if is_blocked { label("reason") } else { None });
+            }
+            "recovery_metrics_updated" | "metrics_updated" => {
+                if let Some(rate) = data.get("pacing_rate").and_then(Value::as_f64) {
+                    self.late.rate(rate);
+                }
             }
             "start_exited" => {
                 self.course.start_exit.get_or_insert(now);
@@ -208,6 +232,7 @@ impl Facts {
             self.silences.sent(now);
         }
         let Some(number) = number_of_data(data) else { return };
+        self.late.sent(now, size, self.waits.holds(Limit::Pacing));
         let fresh = self.waits.sent(now, &frames, self.flight.net.last);
         if frames.is_ack_eliciting {
             self.flight.sent(now, number, size, fresh);
@@ -218,7 +243,13 @@ impl Facts {
         if self.silences.arrived(now, &self.flight) {
             self.flight.silent(now);
         }
+        let kind = data.get("header").and_then(|header| header.get("packet_type")).and_then(Value::as_str);
+        if kind == Some("retry") {
+            self.course.retry.get_or_insert(now);
+        }
         let frames = Frames::of(data);
+        self.late.read(now, number_of_data(data).is_some());
+        self.back.arrived(now, size_of(data));
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
         if number_of_data(data).is_some()
@@ -245,8 +276,14 @@ fn number_of_data(data: &Value) -> Option<u64> {
     if is_data { number.and_then(integer) } else { None }
 }
 
+/// No packet is larger, bytes.
+const LARGEST: u64 = 65_535;
+
 fn size_of(data: &Value) -> u64 {
     let raw = data.get("raw").and_then(|raw| raw.get("length"));
     let header = data.get("header").and_then(|header| header.get("packet_size"));
-    raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0)
+    raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0).min(LARGEST)
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,15 @@ impl Answer {
                 facts.flight.losses.lost.values().map(|lost| (lost.sent, lost.sent + lost.round_trip)).collect()
             }
             Cause::Reordering => facts.flight.losses.late.iter().map(|late| (late.sent, late.sent + late.by)).collect(),
-            Cause::Interruption => self.reading.stops.iter().map(|(from, to, _)| (from + start, to + start)).collect(),
+            Cause::Policer => {
+                facts.flight.losses.lost.values().map(|lost| (lost.sent, lost.sent + lost.round_trip)).collect()
+            }
+            Cause::BlackHole => self.reading.drop.iter().map(|drop| (drop.at, drop.until)).collect(),
+            Cause::WayBack | Cause::BusyHost => vec![(first, last)],
+            Cause::Handshake => vec![(start, facts.course.handshake.unwrap_or(first))],
+            Cause::Interruption | Cause::LateProbe => {
+                self.reading.stops.iter().map(|(from, to, _)| (from + start, to + start)).collect()
+            }
         };
         list.sort_by(|a, b| a.0.total_cmp(&b.0));
         let close = CLOSE * (facts.course.last - start);

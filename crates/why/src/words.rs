@@ -7,6 +7,7 @@ use crate::Cause;
 use crate::answer::{Answer, NOTHING};
 use crate::gather::{Facts, Limit};
 use crate::what_if::Changed;
+use crate::world::Host;
 
 /// Below this share of the time a cause is ruled out.
 const LITTLE: f64 = 0.01;
@@ -193,7 +194,24 @@ impl Answer {
                 let exit = self.facts.course.start_exit;
                 moments.extend(exit.map(|exit| Moment { at: at(exit), what: "the start ends".to_owned() }));
             }
-            Some(Cause::ChanceLoss) => {
+            Some(Cause::Handshake) => {
+                let course = &self.facts.course;
+                let retry = course.retry.map(|retry| (retry, "the server asks for another round trip (Retry)"));
+                let lost = course.handshake_losses.iter().map(|lost| (*lost, "a packet of the handshake is lost"));
+                let done = course.handshake.map(|done| (done, "the handshake is complete"));
+                let all = retry.into_iter().chain(lost.take(MOMENTS - 2)).chain(done);
+                moments.extend(all.map(|(time, what)| Moment { at: at(time), what: what.to_owned() }));
+            }
+            Some(Cause::BlackHole) => {
+                moments.extend(self.reading.drop.iter().map(|drop| Moment {
+                    at: at(drop.at),
+                    what: format!(
+                        "packets of more than {} bytes no longer come through; {} of them are lost",
+                        drop.size, drop.lost
+                    ),
+                }));
+            }
+            Some(Cause::ChanceLoss | Cause::Policer) => {
                 let lost = self.facts.flight.losses.lost.values().take(MOMENTS);
                 moments.extend(lost.map(|lost| Moment {
                     at: at(lost.sent),
@@ -214,7 +232,7 @@ impl Answer {
 
     fn ruled_out(&self) -> Vec<String> {
         let share = |cause: Cause| self.savings.iter().find(|saving| saving.cause == cause).map(|saving| saving.share);
-        let (facts, lost) = (&self.facts, self.reading.losses);
+        let (facts, path, lost) = (&self.facts, &self.world.path, self.reading.losses);
         let mut out = Vec::new();
         for cause in Cause::ALL {
             let share = share(cause);
@@ -229,6 +247,11 @@ impl Answer {
                 Cause::ChanceLoss if lost.1 == 0 => "packets were lost beside a full queue only",
                 Cause::Reordering if facts.flight.losses.late.is_empty() => "no packet came late",
                 Cause::Interruption if self.reading.stops.is_empty() => "the peer was never silent for long",
+                Cause::Policer if lost == (0, 0) => "no packet was lost",
+                Cause::Policer if path.policer.is_none() => "the losses do not look like one",
+                Cause::BlackHole if path.mtu.is_none() => "large packets came through to the end",
+                Cause::BusyHost if self.world.sender.host == Host::default() => "the sender's host was in time",
+                Cause::LateProbe | Cause::WayBack if share.is_none() => continue,
                 _ if self.is_reproduced() => "taking it away saves less than 1 %",
                 _ => continue,
             };

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use thalweg_link::{DirectionConfig, LossModel, Probability, QueueLimit, RateModel, Reorder, Spread, Window, Windows};
+use thalweg_link::{
+    DirectionConfig, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder, Schedule, Spread, Window, Windows,
+};
 use thalweg_proto::observe::ObserverFactory;
 use thalweg_recovery::{InitialWindow, Policies, SavedPath};
 use thalweg_sim::traffic::Requests;
-use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, PlanError, Record, SavedState, Size, Traffic};
+use thalweg_sim::{Crypto, FlowPlan, HostModel, PathPlan, Plan, PlanError, Record, SavedState, Size, Traffic};
 use thalweg_units::{Duration, DurationExt, Rate};
 
 use crate::cause::Cause;
@@ -38,6 +40,38 @@ pub struct Path {
     pub outages: Vec<Span>,
     /// When both directions hold everything back.
     pub suspensions: Vec<Span>,
+    /// What drops data that come faster than agreed, in front of the bottleneck.
+    pub policer: Option<Policer>,
+    /// From when on packets with data that are larger than this are dropped; bytes on the wire.
+    pub mtu: Option<(Duration, u32)>,
+}
+
+impl Path {
+    /// Without anything that goes wrong, as fast back as there.
+    pub fn clean(rate: Rate, round_trip: Duration, queue: u64) -> Path {
+        Path {
+            rate,
+            back: rate,
+            round_trip,
+            queue,
+            loss: 0.0,
+            lost: Vec::new(),
+            reorder: None,
+            outages: Vec::new(),
+            suspensions: Vec::new(),
+            policer: None,
+            mtu: None,
+        }
+    }
+}
+
+/// How late the sender's host is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Its timers fire at multiples of this; zero: when they are due.
+    pub timers: Duration,
+    /// From the arrival of a packet until it is read, with all that has arrived by then.
+    pub reads: Duration,
 }
 
 /// Credit that the receiver gives, bytes: at first, and what it may grow to.
@@ -64,6 +98,10 @@ pub struct Sender {
     pub max_datagram: u16,
     /// Whether it begins with what an earlier connection has learned of the path.
     pub knows_path: bool,
+    /// Whether data leave with the client's first packets (0-RTT).
+    pub early_data: bool,
+    /// Its machine.
+    pub host: Host,
 }
 
 impl Default for Sender {
@@ -75,6 +113,8 @@ impl Default for Sender {
             max_rate: None,
             max_datagram: 1452,
             knows_path: false,
+            early_data: false,
+            host: Host::default(),
         }
     }
 }
@@ -107,6 +147,13 @@ pub struct World {
     pub seed: u64,
 }
 
+/// The probes of a sender that does not ask too late.
+const PROBES: &str = "probe=ladder";
+
+/// A way back that is slower than this part of the rate may be too thin: an acknowledgment of two packets has a
+/// fortieth of their size.
+pub(crate) const THIN: u64 = 20;
+
 /// Longest virtual time of a run.
 const LIMIT: Duration = Duration::from_secs(20_000);
 
@@ -129,6 +176,16 @@ impl World {
                 world.path.outages.clear();
                 world.path.suspensions.clear();
             }
+            Cause::Policer => world.path.policer = None,
+            Cause::BlackHole => world.path.mtu = None,
+            Cause::WayBack => world.path.back = world.path.rate,
+            Cause::BusyHost => world.sender.host = Host::default(),
+            Cause::Handshake => world.sender.early_data = true,
+            Cause::LateProbe => {
+                if let Ok(policies) = world.sender.policies.clone().with(PROBES) {
+                    world.sender.policies = policies;
+                }
+            }
         }
         world
     }
@@ -145,8 +202,18 @@ impl World {
             Cause::Start => !self.sender.knows_path,
             Cause::ChanceLoss => self.path.loss > 0.0 || !self.path.lost.is_empty(),
             Cause::Reordering => self.path.reorder.is_some(),
-            Cause::Interruption => !self.path.outages.is_empty() || !self.path.suspensions.is_empty(),
+            Cause::Interruption => self.is_interrupted(),
+            Cause::Policer => self.path.policer.is_some(),
+            Cause::BlackHole => self.path.mtu.is_some(),
+            Cause::WayBack => self.path.back.bps() < self.path.rate.bps() / THIN,
+            Cause::BusyHost => self.sender.host != Host::default(),
+            Cause::Handshake => !self.sender.early_data,
+            Cause::LateProbe => self.is_interrupted() && self.without(cause) != *self,
         }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        !self.path.outages.is_empty() || !self.path.suspensions.is_empty()
     }
 
     /// The fastest that the path can carry the data: one way to ask, the data at its rate, and one way to come; the
@@ -183,6 +250,11 @@ impl World {
                 .reorder
                 .map(|(share, by)| Reorder { share: Probability::new(share.clamp(0.0, 1.0)).unwrap_or_default(), by });
             config.reorder.extend(reorder);
+            config.policer = path.policer;
+            config.mtu = path.mtu.and_then(|(at, size)| {
+                let steps = if at.is_zero() { vec![(at, size)] } else { vec![(Duration::ZERO, u32::MAX), (at, size)] };
+                Schedule::new(steps, None).ok()
+            });
         }
         config
     }
@@ -226,11 +298,17 @@ impl World {
             (streams.stream_receive_window, streams.max_stream_receive_window) = (stream.initial, stream.most);
             (streams.send_window, streams.send_backlog) = (1 << 36, 1 << 36);
         }
-        if self.sender.knows_path {
+        if self.sender.knows_path || self.sender.early_data {
             let window = self.path.rate.bytes_in(self.path.round_trip).max(12_000);
             let (min_rtt, rate) = (self.path.round_trip, Some(self.path.rate));
-            flow.saved = SavedState::of_path(SavedPath { window, min_rtt, rate, age: Duration::ZERO });
+            // What is saved also tells the server that the client is who it says. The policy decides what else it is
+            // for.
+            flow.saved = SavedState::of_path(SavedPath { window, min_rtt, rate, age: Duration::ZERO })
+                .with_early_data(self.sender.early_data);
         }
+        let Host { timers, reads } = self.sender.host;
+        let host = HostModel { timer_granularity: timers, receive_delay: reads, ..HostModel::IDEAL };
+        *(if self.load.is_up { &mut flow.client_host } else { &mut flow.server_host }) = host;
         flow.observers = if self.load.is_up { [observer, None] } else { [None, observer] };
         Plan {
             paths: vec![PathPlan::new("path", up, down)],
@@ -266,8 +344,17 @@ impl World {
     /// # Errors
     /// When the path cannot be run.
     pub fn savings(&self, whole: Duration) -> Result<Vec<(Cause, f64)>, PlanError> {
+        self.savings_of(whole, |_| true)
+    }
+
+    /// The same for some causes.
+    pub(crate) fn savings_of(
+        &self,
+        whole: Duration,
+        is_asked: impl Fn(Cause) -> bool,
+    ) -> Result<Vec<(Cause, f64)>, PlanError> {
         let mut savings = Vec::new();
-        for cause in Cause::ALL.into_iter().filter(|cause| self.has(*cause)) {
+        for cause in Cause::ALL.into_iter().filter(|cause| self.has(*cause) && is_asked(*cause)) {
             if let Some(without) = self.without(cause).run(None)? {
                 let share = 1.0 - without.nanos() as f64 / whole.nanos().max(1) as f64;
                 savings.push((cause, share));

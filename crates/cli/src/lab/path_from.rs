@@ -118,8 +118,15 @@ fn directions(out: &mut String, path: &Path, is_up: bool, loss: &str) {
         format!(", reorder = {{ share = {share:.6}, by = \"{}\" }}", micros(by.max(Duration::from_micros(1))))
     });
     let kbps = |rate: thalweg_units::Rate| (rate.bps() / 1_000).max(1);
+    let policer = path.policer.map_or(String::new(), |policer| {
+        format!(", policer = {{ rate = \"{} kbps\", burst = \"{} B\" }}", kbps(policer.rate), policer.burst.max(1_500))
+    });
+    let mtu = path.mtu.map_or(String::new(), |(at, size)| {
+        let at = micros(at.max(Duration::from_micros(1)));
+        format!(", changes = [{{ at = \"{at}\", mtu = \"{size} B\" }}]")
+    });
     let data = format!(
-        "{{ rate = \"{} kbps\", delay = \"{delay}\", queue = \"{} B\"{loss}{reorder} }}",
+        "{{ rate = \"{} kbps\", delay = \"{delay}\", queue = \"{} B\"{loss}{reorder}{policer}{mtu} }}",
         kbps(path.rate),
         path.queue
     );

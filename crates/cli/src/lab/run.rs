@@ -19,6 +19,7 @@ use super::named::{check_point, load_scenarios, tell_renamed};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
 use super::tier::TierName;
+use super::why::why;
 use super::{collection, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -29,6 +30,7 @@ use crate::paint::Paint;
 Examples:
   thalweg lab run scenarios/satellite/download.toml
   thalweg lab run scenarios --seeds 100 --out results      # every scenario in the folder, in one report
+  thalweg lab run question.toml --why                      # what made the slowest transfer of each point slow
   thalweg lab run sweep.toml --shard 3/16 --out part-3     # then: thalweg lab merge part-* --out all")]
 pub(super) struct RunArgs {
     /// Scenario files, or folders with such
@@ -63,6 +65,9 @@ pub(super) struct RunArgs {
     /// Threads; 0 for one per processor
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Also trace one run of each point, the first that failed or the slowest, and say what made its transfer slow
+    #[arg(long, conflicts_with = "quiet")]
+    why: bool,
     /// Print results as JSON on stdout
     #[arg(long)]
     json: bool,
@@ -264,9 +269,19 @@ impl RunArgs {
         let page = results.write().map_err(Failure::failed)?;
         let judgment = Judgment::of(&results);
         eprint!("{}", outcome(&results, &judgment, detail, paint));
+        let why = if self.why && !done.interrupted { why(&results, engine) } else { Vec::new() };
         if self.json {
-            output::json(&json!({ "directory": out, "report": page, "results": report::json::results(&results) }));
+            let results = report::json::results(&results);
+            let mut said = json!({ "directory": out, "report": page, "results": results });
+            if self.why {
+                said["why"] = json!(why);
+            }
+            output::json(&said);
         } else {
+            if !why.is_empty() {
+                eprintln!("why the slowest run of each point took so long");
+            }
+            why.iter().for_each(|said| eprint!("{}", said.text()));
             output::line(&page.display().to_string());
         }
         let verdict = match judgment.passes() {

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::curve::Curve;
 use super::frames::Ack;
+use super::sizes::Sizes;
 use crate::bins::Bins;
+use crate::world::HEADERS;
 
 /// The most packets that are watched at a time; the oldest are forgotten.
-const WATCHED: usize = 1 << 18;
+const WATCHED: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 /// Holes that are remembered, to see whether they are filled.
 const HOLES: usize = 1 << 14;
 /// Losses and late packets that are kept.
-const KEPT: usize = 1 << 17;
+const KEPT: usize = if cfg!(test) { 1 << 11 } else { 1 << 17 };
 /// Acknowledgments over which a rate is taken.
 const STEPS: usize = 256;
 
@@ -25,6 +28,8 @@ pub(super) struct Sent {
     pub(super) index: u64,
     /// Bytes that had been delivered when it was sent, and when that was.
     delivered: (u64, f64),
+    /// Bytes on the wire that had been sent before it.
+    before: u64,
     is_lost: bool,
     /// Not in the ranges that the log kept, and counted as delivered all the same.
     is_counted: bool,
@@ -41,6 +46,9 @@ pub(crate) struct Lost {
     pub(crate) index: u64,
     /// The round-trip time of packets beside it, milliseconds.
     pub(crate) round_trip: f64,
+    /// Bytes on the wire that had been sent before it, and its own.
+    pub(crate) before: u64,
+    pub(crate) size: u32,
 }
 
 /// A packet that was overtaken.
@@ -103,6 +111,8 @@ pub(crate) struct Losses {
     pub(crate) spurious: u64,
     pub(crate) lost: BTreeMap<u64, Lost>,
     pub(crate) late: Vec<Late>,
+    /// By their sizes, with those that came through.
+    pub(crate) sizes: Sizes,
 }
 
 /// Delivery rates, bytes per millisecond, weighted by bytes.
@@ -116,7 +126,35 @@ pub(crate) struct Rates {
     pub(crate) queued: Bins,
     /// Of packets that left together and were acknowledged apart.
     pub(crate) trains: Bins,
+    by_size: [Shortest; 2],
+    /// What was sent over time.
+    pub(crate) curve: Curve,
 }
+
+/// The shortest round trip of packets of about one size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shortest {
+    samples: u64,
+    /// Milliseconds.
+    time: f64,
+    /// Of the packet that took it, bytes.
+    size: f64,
+}
+
+impl Shortest {
+    fn add(&mut self, round_trip: f64, size: u32) {
+        if self.samples == 0 || round_trip < self.time {
+            (self.time, self.size) = (round_trip, f64::from(size));
+        }
+        self.samples += 1;
+    }
+}
+
+/// Small and large packets, bytes; the shortest round trip of each is of so many samples.
+const SIZES: [core::ops::RangeInclusive<u32>; 2] = [1100..=1250, 1400..=9000];
+const SAMPLES: [u64; 2] = [3, 12];
+/// By so much the large ones take longer where that can be told, milliseconds.
+const LONGER: f64 = 0.25;
 
 /// Packets that left together: what stretches their acknowledgments is the bottleneck.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,6 +165,9 @@ struct Train {
     bytes: u64,
     time: f64,
 }
+
+/// Acknowledgments that are later than this tell little of when packets arrived, milliseconds.
+const LATE: f64 = 10.0;
 
 /// A train has at least so many bytes behind its first acknowledgment.
 const TRAIN: u64 = 4 * 1200;
@@ -142,12 +183,17 @@ impl Flight {
         }
         self.packets += 1;
         self.bytes += size;
+        if self.srtt.is_none() {
+            self.rates.curve.first_flight += size;
+        }
+        let before = self.rates.curve.add(now, size + HEADERS);
         let sent = Sent {
             time: now,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             fresh: u32::try_from(fresh).unwrap_or(u32::MAX),
             index: self.index.saturating_sub(1),
             delivered: (self.delivered, self.last_delivery),
+            before,
             is_lost: false,
             is_counted: false,
             beside: None,
@@ -225,6 +271,7 @@ impl Flight {
 
     fn deliver(&mut self, now: f64, sent: &Sent) {
         self.delivered += u64::from(sent.size);
+        self.losses.sizes.through(sent.size, sent.time);
         self.last_delivery = now;
         self.payload_acked += u64::from(sent.fresh);
         if sent.fresh > 0 {
@@ -240,6 +287,11 @@ impl Flight {
         let net = round_trip - delay.clamp(0.0, round_trip);
         self.net.last = Some(net);
         self.net.least = Some(self.net.least.map_or(net, |least| least.min(net)));
+        for (seen, sizes) in self.rates.by_size.iter_mut().zip(SIZES) {
+            if sizes.contains(&sent.size) {
+                seen.add(round_trip, sent.size);
+            }
+        }
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -293,11 +345,15 @@ impl Flight {
 
     /// Goes on with a train, or begins the next.
     fn couple(&mut self, now: f64, sent: f64, delay: f64, is_whole: bool) {
-        let last = self.train.last.replace((now, sent, self.delivered));
+        // When its newest packet arrived, half a round trip later.
+        let arrived = now - delay;
+        let last = self.train.last.replace((arrived, sent, self.delivered));
         let Some((before, before_sent, delivered)) = last else { return };
-        let (apart, together) = (now - before, sent - before_sent);
-        let near = self.least.unwrap_or(0.0) / 2.0;
-        let is_stretched = apart > 0.0 && together <= 0.3 * apart && apart <= near && delay < 1.0;
+        let (apart, together) = (arrived - before, sent - before_sent);
+        // What left at once comes apart by nothing else; on a slow path a packet takes longer than a round trip.
+        let is_at_once = together < 0.05 * apart;
+        let near = self.least.unwrap_or(0.0) * if is_at_once { 2.0 } else { 0.5 };
+        let is_stretched = apart > 0.0 && together <= 0.3 * apart && apart <= near && delay < LATE;
         if is_stretched && is_whole && now >= self.no_rate_until {
             self.train.bytes += self.delivered - delivered;
             self.train.time += apart;
@@ -333,15 +389,33 @@ impl Flight {
         }
         sent.is_lost = true;
         let round_trip = sent.beside.unwrap_or(newest);
+        self.losses.sizes.lost(sent.size, sent.time);
         self.losses.declared += 1;
         if self.losses.lost.len() < KEPT {
-            self.losses.lost.insert(number, Lost { sent: sent.time, index: sent.index, round_trip });
+            let size = sent.size.saturating_add(HEADERS as u32);
+            let (time, index, before) = (sent.time, sent.index, sent.before);
+            self.losses.lost.insert(number, Lost { sent: time, index, round_trip, before, size });
         }
     }
 
     pub(super) fn finish(&mut self) {
         self.end_train();
         self.steps.clear();
+    }
+
+    /// How much is kept of it.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        let lists = [self.ahead.len(), self.holes.len(), self.losses.lost.len(), self.losses.late.len()];
+        lists.iter().sum::<usize>() + self.rates.curve.points().len() + self.steps.len()
+    }
+
+    /// The rate by which large packets take longer than small ones that nothing waited for, bytes per millisecond.
+    pub(crate) fn rate_by_size(&self) -> Option<f64> {
+        let [small, large] = self.rates.by_size;
+        let longer = large.time - small.time;
+        let is_known = small.samples >= SAMPLES[0] && large.samples >= SAMPLES[1] && longer >= LONGER;
+        is_known.then(|| (large.size - small.size) / longer)
     }
 
     /// The smoothed round-trip time, milliseconds.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::frames::{Frames, Progress};
 use super::number::integer;
+use crate::bins::Bins;
 
 /// Pauses that are kept.
 const KEPT: usize = 1 << 14;
@@ -134,6 +135,11 @@ impl Waits {
         fresh
     }
 
+    /// Whether a limit holds now.
+    pub(super) fn holds(&self, limit: Limit) -> bool {
+        self.now.is_some_and(|(now, _)| now == limit)
+    }
+
     /// For how long a limit held between the first and the last new data, milliseconds.
     pub(crate) fn time(&self, limit: Limit) -> f64 {
         self.times.get(&limit).copied().unwrap_or(0.0)
@@ -152,6 +158,10 @@ pub(crate) struct CreditSeen {
     pub(crate) initial: Option<[u64; 2]>,
     /// The most beyond what was acknowledged.
     pub(crate) most: [u64; 2],
+    /// By how much credit grew each time, bytes.
+    steps: [Bins; 2],
+    /// The last limits, and whose they are.
+    last: [Option<(u64, u64)>; 2],
 }
 
 impl CreditSeen {
@@ -171,11 +181,17 @@ impl CreditSeen {
     }
 
     pub(super) fn frames(&mut self, frames: &Frames, acked: u64) {
-        if let Some(most) = frames.max_data {
-            self.most[0] = self.most[0].max(most.saturating_sub(acked));
+        let told = [frames.max_data.map(|most| (0, most)), frames.max_stream_data];
+        for (at, (id, most)) in told.into_iter().enumerate().filter_map(|(at, told)| Some((at, told?))) {
+            self.most[at] = self.most[at].max(most.saturating_sub(acked));
+            if let Some((_, before)) = self.last[at].replace((id, most)).filter(|(before, _)| *before == id) {
+                self.steps[at].add(most.saturating_sub(before) as f64, 1.0);
+            }
         }
-        if let Some((_, most)) = frames.max_stream_data {
-            self.most[1] = self.most[1].max(most.saturating_sub(acked));
-        }
+    }
+
+    /// By how much credit mostly grew each time, bytes.
+    pub(crate) fn step(&self, at: usize) -> Option<f64> {
+        self.steps[at].quantile(0.5)
     }
 }

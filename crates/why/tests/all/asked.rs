@@ -8,6 +8,9 @@ use thalweg_why::{Part, WhatIf, differences};
 use crate::draw::draw;
 use crate::logged::answer;
 
+/// Parts in which the drawn pairs differ: the others are the same in all of them.
+const DIFFERENT: u64 = 9;
+
 /// A change of the time smaller than this share of it is none.
 const NONE: f64 = 0.05;
 
@@ -95,7 +98,7 @@ pub fn compared(number: u64) -> Option<Compared> {
     let mut dice = Streams::new(number).scope("why").dice("compare");
     let mut second = World { seed: number + 1_000_000, ..first.clone() };
     for _ in 0..=dice.below(2) {
-        second = Part::ALL[dice.below(Part::ALL.len() as u64) as usize].of(&other, &second);
+        second = Part::ALL[dice.below(DIFFERENT) as usize].of(&other, &second);
     }
     let took = |world: &World| world.run(None).unwrap().map(|time| time.nanos() as f64);
     let ratio = took(&second)? / took(&first)?;

@@ -1,8 +1,9 @@
 //! Draws transfers that nobody chose: a path, what is sent over it, by which rules, and what makes it slow.
 //!
-//! The number of a run is its seed. Even numbers are for tuning; odd ones are held out.
+//! The number of a run is its seed. Even numbers are for tuning; odd ones are held out. From [`MORE`] on, each has one
+//! of the causes that those before it never have.
 
-use thalweg_link::{Dice, Streams};
+use thalweg_link::{Dice, Policer, Streams};
 use thalweg_units::{Duration, Rate, math};
 use thalweg_why::Cause;
 use thalweg_why::world::{Credit, Load, Path, Sender, World};
@@ -28,6 +29,9 @@ fn seconds(seconds: f64) -> Duration {
     Duration::from_nanos((seconds * 1e9) as u64)
 }
 
+/// From here on, transfers have a policer, a drop of the path's MTU, a thin way back or a busy host.
+pub const MORE: u64 = 10_000_000;
+
 /// The transfer with this number.
 pub fn draw(number: u64) -> World {
     let streams = Streams::new(number).scope("why");
@@ -37,21 +41,16 @@ pub fn draw(number: u64) -> World {
     let queue = (bdp * log(&mut dice, 0.5, 4.0)).max(15_000.0);
     let back = (rate * between(&mut dice, 0.2, 1.0)).max(100e3);
     let path = Path {
-        rate: Rate::from_bps(rate as u64),
         back: Rate::from_bps(back as u64),
-        round_trip: seconds(round_trip),
-        queue: queue as u64,
-        loss: 0.0,
-        lost: Vec::new(),
-        reorder: None,
-        outages: Vec::new(),
-        suspensions: Vec::new(),
+        ..Path::clean(Rate::from_bps(rate as u64), seconds(round_trip), queue as u64)
     };
     let mut dice = streams.dice("load");
     let bytes = log(&mut dice, 50e3, 100e6) as u64;
     let load = Load { bytes, is_up: dice.unit() < 0.3, pieces: 1, pause: Duration::ZERO };
     let mut world = World { path, credit: None, sender: sender(&streams), load, seed: number };
-    for cause in causes(&mut streams.dice("causes")) {
+    let mut dice = streams.dice("causes");
+    let causes = if number < MORE { causes(&mut dice) } else { more_causes(&mut dice) };
+    for cause in causes {
         add(&mut world, cause, &mut streams.dice(cause.name()), (rate, round_trip));
     }
     world
@@ -68,6 +67,26 @@ fn sender(streams: &Streams) -> Sender {
     Sender { policies: policies.parse().unwrap(), ..Sender::default() }
 }
 
+/// Causes that the lab makes, and those that every transfer may have.
+const FIRST: [Cause; 6] = [
+    Cause::ReceiveWindow,
+    Cause::Application,
+    Cause::RateLimit,
+    Cause::ChanceLoss,
+    Cause::Reordering,
+    Cause::Interruption,
+];
+const SECOND: [Cause; 4] = [Cause::Policer, Cause::BlackHole, Cause::WayBack, Cause::BusyHost];
+
+/// One of the second list, and in half of the runs one of the first beside it.
+fn more_causes(dice: &mut Dice) -> Vec<Cause> {
+    let mut causes = vec![SECOND[dice.below(SECOND.len() as u64) as usize]];
+    if dice.below(2) == 0 {
+        causes.push(FIRST[dice.below(FIRST.len() as u64) as usize]);
+    }
+    causes
+}
+
 /// None in a tenth of the runs, one in four tenths, two or three in half; the start is always there.
 fn causes(dice: &mut Dice) -> Vec<Cause> {
     let count = match dice.below(20) {
@@ -76,7 +95,7 @@ fn causes(dice: &mut Dice) -> Vec<Cause> {
         10..17 => 2,
         _ => 3,
     };
-    let mut left: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Start).collect();
+    let mut left = FIRST.to_vec();
     (0..count).map(|_| left.swap_remove(dice.below(left.len() as u64) as usize)).collect()
 }
 
@@ -118,6 +137,21 @@ fn add(world: &mut World, cause: Cause, dice: &mut Dice, (rate, round_trip): (f6
             } else {
                 world.path.suspensions = spans;
             }
+        }
+        Cause::Policer => {
+            let burst = log(dice, 15e3, 150e3) as u64;
+            let rate = Rate::from_bps((rate * between(dice, 0.1, 0.8)) as u64);
+            world.path.policer = Some(Policer { rate, burst });
+        }
+        Cause::BlackHole => {
+            let at = round_trip + between(dice, 0.0, 1.0) * ideal;
+            world.path.mtu = Some((seconds(at), between(dice, 1230.0, 1450.0) as u32));
+        }
+        Cause::WayBack => world.path.back = Rate::from_bps((rate / log(dice, 30.0, 300.0)) as u64),
+        Cause::BusyHost => {
+            let late = seconds(log(dice, 0.005, 0.2));
+            let host = &mut world.sender.host;
+            *(if dice.below(2) == 0 { &mut host.timers } else { &mut host.reads }) = late;
         }
         _ => {}
     }

@@ -55,7 +55,9 @@ impl Tally {
         let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
         println!("runs {}, primary cause right {:.1} %", self.runs, percent(self.right, self.runs));
         let name = |cause: Option<Cause>| cause.map_or("Nothing".to_owned(), |cause| format!("{cause:?}"));
-        let kinds: Vec<Option<Cause>> = Cause::ALL.into_iter().map(Some).chain([None]).collect();
+        // What was neither true nor told is left out.
+        let is_seen = |kind: &Option<Cause>| self.confusion.keys().any(|(row, column)| row == kind || column == kind);
+        let kinds: Vec<Option<Cause>> = Cause::ALL.into_iter().map(Some).chain([None]).filter(is_seen).collect();
         print!("{:>14}", "true \\ told");
         kinds.iter().for_each(|kind| print!("{:>14}", name(*kind)));
         println!("{:>8}{:>10}", "recall", "precision");
