@@ -3,7 +3,7 @@
 //! The client opens a stream for each thing and says in a byte what it is: [`DOWN`] and the server sends zeros until
 //! the stream is stopped or the connection's time is over; [`UP`] and the server reads, and says every 100 ms how many
 //! bytes have come; [`PING`] and the server ends the stream at once; [`LARGEST`] and it says how large its datagrams
-//! have become (RFC 8899). Nothing but zeros travels, so nobody's certificate is checked.
+//! have become (RFC 8899), how many packets it has sent, and how many of them it declared lost. Nothing but zeros travels, so nobody's certificate is checked.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -120,7 +120,9 @@ async fn answer(connection: Connection, mut send: SendStream, mut recv: RecvStre
         DOWN => while write_zeros(&mut send).await.is_some() {},
         UP => read_slowly(&mut send, &mut recv, rate).await,
         LARGEST => {
-            let _ = send.write_all(&connection.stats().mtu.to_be_bytes()).await;
+            let Told { largest, packets, lost } = Told::of(&connection);
+            let told = [&largest.to_be_bytes()[..], &packets.to_be_bytes(), &lost.to_be_bytes()].concat();
+            let _ = send.write_all(&told).await;
             let _ = send.finish();
         }
         _ => {
@@ -161,8 +163,25 @@ pub(super) struct Carried {
     pub(super) until: Instant,
     pub(super) delivered: Vec<(Instant, u64)>,
     pub(super) own_trips: Vec<Duration>,
-    /// The largest datagram of the sender, bytes of UDP payload.
+    pub(super) told: Told,
+}
+
+/// What the sender of a load knows of it; zeros if it did not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// Its largest datagram, bytes of UDP payload.
     pub(super) largest: u16,
+    /// Packets that it sent.
+    pub(super) packets: u64,
+    /// Of these, those that it declared lost.
+    pub(super) lost: u64,
+}
+
+impl Told {
+    fn of(connection: &Connection) -> Told {
+        let stats = connection.stats();
+        Told { largest: stats.mtu, packets: stats.path.packets_sent, lost: stats.path.packets_lost }
+    }
 }
 
 /// Fills a way for so long.
@@ -246,10 +265,10 @@ async fn carry_to(connection: &Connection, way: Way, length: Duration, clock: Cl
         }
     }
     carried.until = clock.now();
-    carried.largest = match way {
-        Way::Up => connection.stats().mtu,
+    carried.told = match way {
+        Way::Up => Told::of(connection),
         Way::Down => {
-            tokio::time::timeout(Duration::from_secs(1), largest(connection)).await.ok().flatten().unwrap_or(0)
+            tokio::time::timeout(Duration::from_secs(1), told(connection)).await.ok().flatten().unwrap_or_default()
         }
     };
     // Those under way end with the connection.
@@ -262,13 +281,17 @@ async fn carry_to(connection: &Connection, way: Way, length: Duration, clock: Cl
     Ok(carried)
 }
 
-/// How large the server's datagrams have become.
-async fn largest(connection: &Connection) -> Option<u16> {
+/// What the server knows of the load that it sent. One of an older version says no more than the first of it.
+async fn told(connection: &Connection) -> Option<Told> {
     let (mut send, mut recv) = connection.open_bi().await.ok()?;
     send.write_all(&[LARGEST]).await.ok()?;
-    let mut told = [0; 2];
-    recv.read_exact(&mut told).await.ok()?;
-    Some(u16::from_be_bytes(told))
+    let (mut largest, mut packets, mut lost) = ([0; 2], [0; 8], [0; 8]);
+    recv.read_exact(&mut largest).await.ok()?;
+    let mut told = Told { largest: u16::from_be_bytes(largest), ..Told::default() };
+    if recv.read_exact(&mut packets).await.is_ok() && recv.read_exact(&mut lost).await.is_ok() {
+        (told.packets, told.lost) = (u64::from_be_bytes(packets), u64::from_be_bytes(lost));
+    }
+    Some(told)
 }
 
 /// Round trips of small requests on the connection of the load, until a time.

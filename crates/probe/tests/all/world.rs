@@ -99,10 +99,21 @@ impl World {
     pub fn run_loaded(&self) -> (Trace, Vec<(Way, Load)>) {
         let mut bulks = self.bulks();
         let (trace, ..) = self.run_with(&mut bulks, &mut Vec::new(), &mut |_| None);
-        let since = |at: Instant| self.client_clock.at(at).as_nanos() as i64 - trace.started as i64;
-        let loads = bulks.iter().map(|bulk| (if bulk.up { Way::Up } else { Way::Down }, bulk.load(since)));
-        let loads = loads.collect();
+        let loads = self.loads_of(&bulks, &trace);
         (trace, loads)
+    }
+
+    /// The same with loads and trains.
+    pub fn run_all(&self) -> (Trace, Vec<(Way, Load)>, Vec<Train>) {
+        let (mut bulks, mut trains) = (self.bulks(), Vec::new());
+        let (trace, ..) = self.run_with(&mut bulks, &mut trains, &mut |_| None);
+        let loads = self.loads_of(&bulks, &trace);
+        (trace, loads, trains)
+    }
+
+    fn loads_of(&self, bulks: &[Bulk], trace: &Trace) -> Vec<(Way, Load)> {
+        let since = |at: Instant| self.client_clock.at(at).as_nanos() as i64 - trace.started as i64;
+        bulks.iter().map(|bulk| (if bulk.up { Way::Up } else { Way::Down }, bulk.load(since))).collect()
     }
 
     /// The same with trains; what was measured, the trains, and the server.
