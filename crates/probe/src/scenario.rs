@@ -1,6 +1,7 @@
 //! A measured path as paths of the lab: a replay of what was measured, and a model that was fitted to it.
 
 use core::fmt::Write as _;
+use std::collections::VecDeque;
 
 use thalweg_link::trace::{CsvTrace, TracePoint};
 use thalweg_link::{Probability, Quantiles};
@@ -12,7 +13,7 @@ use crate::load::PROBE;
 use crate::loaded::LoadFindings;
 use crate::passage::Passage;
 use crate::summary::{Summary, WaySummary};
-use crate::suspension::{Event, Suspension};
+use crate::suspension::{Event, LEVEL, Suspension};
 use crate::trace::Way;
 use crate::train::{TRAIN, TrainFindings};
 use crate::wire::TRAIN_SIZE;
@@ -31,7 +32,7 @@ fn span(nanos: i64) -> Duration {
 /// What was measured, to be repeated: delay and loss of each way by time.
 ///
 /// A delay holds for half an interval around each datagram, and so does a loss. While a way was held, the delay falls
-/// by a millisecond each millisecond, so that everything arrives at its end.
+/// by a millisecond each millisecond, so that everything arrives when what was sent next to it did.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     ways: [Vec<TracePoint>; 2],
@@ -51,14 +52,19 @@ impl Replay {
         }
     }
 
+    /// After this time it begins again.
+    pub fn period(&self) -> Duration {
+        let last = self.ways.iter().filter_map(|points| points.last()).map(|last| last.at).max();
+        span(self.length).max(last.unwrap_or_default() + Duration::from_millis(1))
+    }
+
     /// One way as the text of a trace of the lab. It repeats after its end.
     pub fn text(&self, way: Way) -> String {
         let mut points = self.ways[way as usize].clone();
         if points.is_empty() {
             points.push(point(0, Duration::ZERO, false));
         }
-        let last = points.last().map_or(Duration::ZERO, |last| last.at);
-        CsvTrace { points, period: Some(span(self.length).max(last + Duration::from_millis(1))) }.to_text()
+        CsvTrace { points, period: Some(self.period()) }.to_text()
     }
 }
 
@@ -81,31 +87,45 @@ fn add_way(points: &mut Vec<TracePoint>, passages: &[Passage], held: &[Suspensio
     if points.is_empty() {
         level = span(passages.iter().find_map(Passage::delay).unwrap_or(0));
     }
+    // What is held arrives as long after its end as datagrams before it took; one of them alone may be an early one.
+    let mut recent: VecDeque<i64> = VecDeque::new();
+    let usual = |recent: &VecDeque<i64>, level: Duration| {
+        let mut of: Vec<i64> = recent.iter().copied().collect();
+        crate::quantiles::of(&mut of, 1, 2).map_or(level, span)
+    };
     for (index, passage) in passages.iter().enumerate() {
         while let Some(each) = held.next_if(|each| each.end <= passage.sent) {
-            add_held(points, &passages[..index], each, level, half);
+            add_held(points, &passages[..index], each, usual(&recent, level), half);
         }
         if held.peek().is_some_and(|each| passage.sent >= each.start) {
             continue;
         }
-        level = passage.delay().map_or(level, span);
+        if let Some(delay) = passage.delay() {
+            level = span(delay);
+            recent.push_back(delay);
+            if recent.len() > LEVEL {
+                recent.pop_front();
+            }
+        }
         push(points, passage.sent - half, level, passage.received.is_none());
     }
     for each in held {
-        add_held(points, passages, each, level, half);
+        add_held(points, passages, each, usual(&recent, level), half);
     }
 }
 
 fn add_held(points: &mut Vec<TracePoint>, until: &[Passage], held: &Suspension, level: Duration, half: i64) {
     let from = until.partition_point(|passage| passage.sent < held.start - half);
     let near = until.get(from..).unwrap_or(&[]);
-    let is_lost = |at: i64| {
-        let mut around = near.iter().filter(|passage| (passage.sent - at).abs() < half);
-        around.next().is_some_and(|passage| passage.received.is_none())
-    };
+    let around = |at: i64| near.iter().find(|passage| (passage.sent - at).abs() <= half);
     let mut at = held.start;
     while at < held.end {
-        push(points, at, span(held.end - at) + level, is_lost(at));
+        let passage = around(at);
+        let is_lost = passage.is_some_and(|passage| passage.received.is_none());
+        // As the datagram of that time did: what is let go at once still differs a little.
+        let arrival = passage.and_then(|passage| passage.received).map(|at| at.max(held.end));
+        let delay = arrival.map_or(span(held.end - at) + level, |arrival| span(arrival - at));
+        push(points, at, delay, is_lost);
         at += STEP;
     }
     push(points, held.end, level, false);

@@ -6,7 +6,7 @@ use thalweg_link::{Packet, PathConfig, Pipe, Streams};
 use thalweg_probe::{Break, Client, ClientConfig, Load, Server, ServerConfig, Trace, Train, Way};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
-use crate::bulk::Bulk;
+use super::bulk::Bulk;
 
 /// IP and UDP headers.
 const HEADERS: usize = 28;
@@ -58,6 +58,8 @@ pub struct World {
     pub seed: u64,
     pub interval: Duration,
     pub length: Duration,
+    /// When the client begins; the path and the server do so at zero.
+    pub begin: Duration,
     pub client_clock: HostClock,
     pub server_clock: HostClock,
     pub client_stops: Vec<Stop>,
@@ -79,6 +81,7 @@ impl World {
             seed,
             interval: Duration::from_millis(20),
             length: Duration::from_secs(600),
+            begin: Duration::ZERO,
             client_clock: HostClock { origin: 5_000_000_000, drift: 0 },
             server_clock: HostClock { origin: 77_000_000_000_000, drift: 0 },
             client_stops: Vec::new(),
@@ -147,10 +150,10 @@ impl World {
         let streams = Streams::new(self.seed);
         let start = Instant::ZERO;
         let mut pipe: Pipe<Vec<u8>> =
-            Pipe::chain(&self.hops, start, &streams, self.length + Duration::from_secs(60)).unwrap();
+            Pipe::chain(&self.hops, start, &streams, self.begin + self.length + Duration::from_secs(60)).unwrap();
         let config =
             ClientConfig { interval: self.interval, length: Some(self.length), marks: true, trains: self.trains };
-        let mut client = Client::new(config, self.client_clock.at(start), self.seed);
+        let mut client = Client::new(config, self.client_clock.at(start + self.begin), self.seed);
         for (way, from, until) in &self.loads {
             let at = |span: Duration| self.client_clock.at(start + span);
             client.loaded(*way, at(*from), Some(at(*until)));
