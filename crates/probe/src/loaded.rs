@@ -90,8 +90,8 @@ pub struct LoadFindings {
     pub loaded_p95: Duration,
     /// The share of the way's datagrams that were lost under load.
     pub loss: f64,
-    /// The share of the load's own packets that were lost; none if its sender did not say. A token bucket has room for a
-    /// datagram of the measurement where it has none for a packet of full size.
+    /// The share of the load's own packets that were lost; none if its sender did not say. A token bucket has room for
+    /// a datagram of the measurement where it has none for a packet of full size.
     pub packet_loss: Option<f64>,
     /// The most that came through of the load in a quarter of a second, on the wire.
     pub peak: Rate,

@@ -392,7 +392,7 @@ fn contention(alone: &[&Event], sent: u64) -> Option<f64> {
     // Those that wait behind one that waits do not wait for slots of their own.
     let share = lengths.len() as f64 / sent.saturating_sub(held).max(1) as f64;
     let is_one = (60_000_000..130_000_000).contains(&middle) && share > CROWDED && lengths.len() > 20;
-    is_one.then(|| 1e6 + share * 90e6)
+    is_one.then_some(1e6 + share * 90e6)
 }
 
 /// From this share of packets on, a channel is crowded.
@@ -512,10 +512,14 @@ const SLOTS: Duration = Duration::from_millis(150);
 
 /// The fitted path in TOML: `[path.model]`.
 ///
-/// It has for each way a fixed and a log-normal delay, losses as Gilbert has them, and suspensions at random times of
-/// random length, each way by itself and both together; that they come in series is not in it. A way that was loaded
-/// has the rate and the queue that this showed. Otherwise it has the rate that trains showed, or 1 Gbps, and a queue of
-/// 1 s: how long it is, nothing but a load shows.
+/// It has for each way:
+///
+/// - rate, queue and token bucket, as loads and trains show them; without either 1 Gbps and a queue of 1 s;
+/// - a fixed and a log-normal delay, or that of a crowded wireless channel, and packets that others overtake;
+/// - losses by chance, or in bursts of packets or of time;
+/// - suspensions at random times of random length, each way by itself and both together; that they come in series is
+///   not in it;
+/// - changes of rate and delay that last.
 pub fn model(summary: &Summary) -> String {
     let both: Vec<&Event> = summary.events.iter().filter(|event| event.way() == "both").collect();
     let mut text = String::from("# Fitted: delays, losses, and suspensions at random times.\n[path.model]\n");

@@ -91,7 +91,8 @@ pub struct TrainFindings {
     pub lost: u64,
     /// Of these, how many were followed by another that was lost.
     pub lost_again: u64,
-    /// When each train that tells a rate was there, in nanoseconds since the measurement began, and what it shows, bit/s.
+    /// When each train that tells a rate was there, in nanoseconds since the measurement began, and what it shows,
+    /// bit/s.
     #[serde(skip)]
     pub course: Vec<(i64, i64)>,
 }
@@ -100,8 +101,8 @@ fn bps<S: serde::Serializer>(rate: &Rate, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(rate.bps())
 }
 
-/// The rate that trains show, each way, of a measurement that began then by the client's clock, in nanoseconds: those that
-/// came whole or, where there are not five of them, all.
+/// The rate that trains show, each way: those that came whole or, where there are not five of them, all. The
+/// measurement began at `started` by the client's clock, in nanoseconds.
 pub fn train_rates(trains: &[Train], started: u64) -> Vec<TrainFindings> {
     let of = |way: Way| {
         let of_way = trains.iter().filter(|train| train.way == way);

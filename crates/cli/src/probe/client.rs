@@ -51,12 +51,12 @@ pub struct ClientArgs {
     /// is and how responsive it stays. The server carries it if it was started with --load; its port is the next one
     #[arg(long, value_name = "WAY")]
     load: Option<LoadWays>,
-    /// Send a train of 16 datagrams of 1,200 bytes every second, and have it answered with another: their distances on
-    /// arrival show the rate of the bottleneck. Takes 160 kbps more each way
+    /// Send a train of up to 16 datagrams of 1,200 bytes every second, and have it answered with another: their
+    /// distances on arrival show the rate of the bottleneck. Takes up to 160 kbps more each way
     #[arg(long)]
     burst: bool,
-    /// Say which recovery rules serve this path better than the shipped ones; takes up to a minute of computing. Implies
-    /// --burst, and --load both if no other way is named
+    /// Say which recovery rules serve this path better than the shipped ones; takes up to a minute of computing.
+    /// Implies --burst, and --load both if no other way is named
     #[arg(long)]
     advise: bool,
     /// Print JSON on stdout instead of words

@@ -3,7 +3,8 @@
 //! The client opens a stream for each thing and says in a byte what it is: [`DOWN`] and the server sends zeros until
 //! the stream is stopped or the connection's time is over; [`UP`] and the server reads, and says every 100 ms how many
 //! bytes have come; [`PING`] and the server ends the stream at once; [`LARGEST`] and it says how large its datagrams
-//! have become (RFC 8899), how many packets it has sent, and how many of them it declared lost. Nothing but zeros travels, so nobody's certificate is checked.
+//! have become (RFC 8899), how many packets it has sent, and how many of them it declared lost. Nothing but zeros
+//! travels, so nobody's certificate is checked.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
