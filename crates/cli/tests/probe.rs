@@ -299,7 +299,7 @@ fn advice_is_for_the_path_that_was_measured() {
     let server = carrying("10Mbps");
     let place = Place::new();
     let file = place.arg("true.toml");
-    let way = "{ rate = \"1 Mbps\", delay = \"15 ms\", queue = \"60 ms\" }";
+    let way = "{ rate = \"1 Mbps\", delay = \"15 ms\", queue = \"300 ms\", mtu = \"1500 B\" }";
     std::fs::write(&file, format!("[path.true]\nup = {way}\ndown = {way}\n")).unwrap();
     let load = SocketAddr::new(server.address.ip(), server.address.port() + 1);
     // The load has the port after that of the measurement, at the relays too; somebody else may have that.
@@ -312,7 +312,7 @@ fn advice_is_for_the_path_that_was_measured() {
         wait(&mut first);
     };
     let paths = place.arg("path.toml");
-    let args = ["--advise", "--for", "15s", "--json", "--quiet", "--scenario", &paths];
+    let args = ["--advise", "--for", "20s", "--json", "--quiet", "--scenario", &paths];
     let output = run(&[&["probe", &address.to_string()], &args[..]].concat());
     for relay in [&mut first, &mut second] {
         signal(relay, "INT");

@@ -125,8 +125,9 @@ impl Trouble {
         let mut trouble = Trouble::default();
         for late in late {
             trouble.total += late.as_nanos() as f64 * each;
-            trouble.longest = i64::try_from(late.as_nanos()).unwrap_or(i64::MAX);
         }
+        // The latest of all is a pause of its own.
+        trouble.longest = i64::try_from(way.lateness.quantile(99, 100).as_nanos()).unwrap_or(i64::MAX);
         trouble
     }
 

@@ -33,6 +33,8 @@ pub struct Load {
     pub until: i64,
     /// Bytes that had come to their end since the entry before, and when that was known.
     pub delivered: Vec<(i64, u64)>,
+    /// Whether these are bytes of UDP datagrams, and not of what a stream hands over.
+    pub is_datagrams: bool,
     /// Round trips of small requests on the connection of the load.
     pub own_trips: Vec<i64>,
     /// The largest datagram that was found to pass, bytes of UDP payload; 0 if it is not known.
@@ -106,7 +108,8 @@ fn peak(load: &Load) -> Rate {
 /// Bytes on the wire for each byte that was delivered.
 fn on_wire(load: &Load) -> f64 {
     let datagram = f64::from(if load.largest > 0 { load.largest } else { USUAL });
-    (datagram + AROUND) / (datagram - WITHIN).max(1.0)
+    let within = if load.is_datagrams { 0.0 } else { WITHIN };
+    (datagram + AROUND) / (datagram - within).max(1.0)
 }
 
 /// The most bytes on the wire that came within [`BURST`] beyond what the [`rate`] lets come, and beyond a packet: a

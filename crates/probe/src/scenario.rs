@@ -301,6 +301,9 @@ impl Bottleneck {
     }
 
     fn text(&self) -> String {
+        if (self.queue, self.rate) == (None, Rate::from_bps(RATE)) {
+            return "rate = \"1 Gbps\"\nqueue = \"1 s\"\n".to_owned();
+        }
         let kbps = |rate: Rate| (rate.bps() / 1_000).max(1);
         let queue = self.queue.map_or("1 s".to_owned(), |bytes| format!("{bytes} B"));
         let policer = self.policer.map_or(String::new(), |(rate, burst)| {

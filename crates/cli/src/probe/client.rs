@@ -352,10 +352,8 @@ fn advice(measured: &Measured, quiet: bool) -> Option<Result<Advice>> {
     let paths = Paths::parse("the measured path", &text, &Synthetic).map_err(Failure::failed);
     let advice = paths.and_then(|paths| {
         let hops = paths.hops("model").unwrap_or_default();
-        tokio::task::block_in_place(|| {
-            let stop = crate::lab::stop_on_interrupt();
-            crate::lab::advise::advice(hops, &SimEngine::default(), stop, 0, quiet)
-        })
+        // Nothing else is left to do meanwhile.
+        crate::lab::advise::advice(hops, &SimEngine::default(), crate::lab::stop_on_interrupt(), 0, quiet)
     });
     Some(advice)
 }

@@ -2,9 +2,9 @@
 //!
 //! The client opens a stream for each thing and says in a byte what it is: [`DOWN`] and the server sends zeros until
 //! the stream is stopped or the connection's time is over; [`UP`] and the server reads, and says every 100 ms how many
-//! bytes have come; [`PING`] and the server ends the stream at once; [`LARGEST`] and it says how large its datagrams
-//! have become (RFC 8899), how many packets it has sent, and how many of them it declared lost. Nothing but zeros
-//! travels, so nobody's certificate is checked.
+//! bytes of datagrams have come; [`PING`] and the server ends the stream at once; [`LARGEST`] and it says how large its
+//! datagrams have become (RFC 8899), how many packets it has sent, and how many of them it declared lost. Nothing but
+//! zeros travels, so nobody's certificate is checked.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,7 +119,7 @@ async fn answer(connection: Connection, mut send: SendStream, mut recv: RecvStre
     }
     match what[0] {
         DOWN => while write_zeros(&mut send).await.is_some() {},
-        UP => read_slowly(&mut send, &mut recv, rate).await,
+        UP => read_slowly(&connection, &mut send, &mut recv, rate).await,
         LARGEST => {
             let Told { largest, packets, lost } = Told::of(&connection);
             let told = [&largest.to_be_bytes()[..], &packets.to_be_bytes(), &lost.to_be_bytes()].concat();
@@ -138,21 +138,33 @@ async fn write_zeros(send: &mut SendStream) -> Option<usize> {
     send.write_chunk(&mut chunk).await.ok()
 }
 
+/// Bytes of datagrams that have come. A stream hands over nothing behind a loss, and then much at once: what the path
+/// carries shows here.
+fn come(connection: &Connection) -> u64 {
+    connection.stats().udp_received.bytes
+}
+
 /// Reads no faster than at this rate, and says how many bytes have come.
-async fn read_slowly(send: &mut SendStream, recv: &mut RecvStream, rate: Rate) {
-    let began = tokio::time::Instant::now();
-    let (mut read, mut told) = (0u64, began);
-    while let Ok(Some(chunk)) = recv.read_chunk(CHUNK).await {
-        read += chunk.len() as u64;
-        if told.elapsed() >= TICK {
-            told = tokio::time::Instant::now();
-            if send.write_all(&read.to_be_bytes()).await.is_err() {
-                return;
+async fn read_slowly(connection: &Connection, send: &mut SendStream, recv: &mut RecvStream, rate: Rate) {
+    let (began, before) = (tokio::time::Instant::now(), come(connection));
+    let (mut read, mut due) = (0u64, began);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let is_early = due > tokio::time::Instant::now() + Duration::from_millis(5);
+        tokio::select! {
+            _ = tick.tick() => {
+                // What comes at once, until the window is full, counts no faster than it is taken.
+                let all = (come(connection) - before).min(rate.bytes_in(began.elapsed()));
+                if send.write_all(&all.to_be_bytes()).await.is_err() {
+                    return;
+                }
             }
-        }
-        let due = began + rate.time_for(read);
-        if due > tokio::time::Instant::now() + Duration::from_millis(5) {
-            tokio::time::sleep_until(due).await;
+            () = tokio::time::sleep_until(due), if is_early => {}
+            chunk = recv.read_chunk(CHUNK), if !is_early => {
+                let Ok(Some(chunk)) = chunk else { return };
+                read += chunk.len() as u64;
+                due = began + rate.time_for(read);
+            }
         }
     }
 }
@@ -162,6 +174,7 @@ async fn read_slowly(send: &mut SendStream, recv: &mut RecvStream, rate: Rate) {
 pub(super) struct Carried {
     pub(super) from: Instant,
     pub(super) until: Instant,
+    /// Bytes of datagrams that had come since the entry before.
     pub(super) delivered: Vec<(Instant, u64)>,
     pub(super) own_trips: Vec<Duration>,
     pub(super) told: Told,
@@ -228,16 +241,17 @@ async fn carry_to(connection: &Connection, way: Way, length: Duration, clock: Cl
     let pings = tokio::spawn(pings(connection.clone(), until));
     match way {
         Way::Down => {
-            let mut count = 0;
+            let mut known = come(connection);
             let mut tick = tokio::time::interval(TICK);
             loop {
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => break,
-                    _ = tick.tick() => carried.delivered.push((clock.now(), std::mem::take(&mut count))),
-                    chunk = recv.read_chunk(CHUNK) => match chunk {
-                        Ok(Some(chunk)) => count += chunk.len() as u64,
-                        _ => break,
-                    },
+                    _ = tick.tick() => {
+                        let all = come(connection);
+                        carried.delivered.push((clock.now(), all.saturating_sub(known)));
+                        known = all;
+                    }
+                    chunk = recv.read_chunk(CHUNK) => if !matches!(chunk, Ok(Some(_))) { break },
                 }
             }
             let _ = recv.stop(0);

@@ -114,6 +114,7 @@ impl Loading {
             from: since(carried.from),
             until: since(carried.until),
             delivered: carried.delivered.iter().map(|(at, bytes)| (since(*at), *bytes)).collect(),
+            is_datagrams: true,
             largest: carried.told.largest,
             packets: carried.told.packets,
             packets_lost: carried.told.lost,

@@ -130,6 +130,7 @@ impl Bulk {
             from: since(self.from),
             until: since(self.until),
             delivered: self.delivered.iter().map(|(at, bytes)| (since(*at), *bytes)).collect(),
+            is_datagrams: false,
             own_trips: Vec::new(),
             largest: 0,
             packets: self.next,
