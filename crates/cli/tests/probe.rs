@@ -322,7 +322,8 @@ fn advice_is_for_the_path_that_was_measured() {
     let result = result(&output);
     assert!(result["no_load"].is_null(), "{result}");
     let loads = result["measured"]["loads"].as_array().unwrap();
-    let near = |load: &Value| (0.6e6..1.5e6).contains(&load["rate_bps"].as_f64().unwrap());
+    // Relays of a busy machine catch up, and look faster meanwhile.
+    let near = |load: &Value| (0.5e6..2.5e6).contains(&load["rate_bps"].as_f64().unwrap());
     assert!(loads.len() == 2 && loads.iter().all(near), "{loads:?}");
     let advice = &result["advice"];
     let sentence = advice["sentence"].as_str().unwrap();
@@ -331,10 +332,12 @@ fn advice_is_for_the_path_that_was_measured() {
         false => assert!(sentence.contains(" serves this path better than the shipped rules"), "{advice}"),
     }
     assert!(advice["runs"].as_u64() > Some(200) && advice["screened"].as_array().unwrap().len() > 3, "{advice}");
-    // The download of four seconds has the size that the rate gives it.
-    assert!((300_000..750_000).contains(&advice["download"].as_u64().unwrap()), "{advice}");
     let paths = std::fs::read_to_string(paths).unwrap();
     assert!(!paths.contains("rate = \"1 Gbps\""), "{paths}");
+    // The download takes four seconds at the rate of the model that was written.
+    let down = paths.split("[path.model.down]\nrate = \"").nth(1).unwrap();
+    let kbps: u64 = down.split(" kbps").next().unwrap().parse().unwrap();
+    assert_eq!(advice["download"], (kbps * 500).max(300_000), "{paths}");
 }
 
 #[test]
