@@ -2,6 +2,7 @@
 //! programs of their own, so that nothing runs beside them.
 #![allow(clippy::unwrap_used)]
 
+mod advice;
 mod common;
 mod failures;
 mod lab;

@@ -277,6 +277,69 @@ fn a_load_shows_the_rate_that_the_server_allows() {
     );
 }
 
+/// A relay of the lab before this address, and where it listens.
+fn relay(target: SocketAddr, listen: u16, file: &str) -> Option<(Child, SocketAddr)> {
+    let ends = format!("127.0.0.1:{listen}={target}");
+    let args = ["relay", &ends, file, "--json"];
+    let mut child = thalweg(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    match serde_json::from_str::<Value>(&line) {
+        Ok(hello) => Some((child, hello["address"].as_str().unwrap().parse().unwrap())),
+        Err(_) => {
+            child.wait().unwrap();
+            None
+        }
+    }
+}
+
+/// From datagrams over a path to the advice for it: what is measured is fitted, and the lab runs what was fitted.
+#[test]
+fn advice_is_for_the_path_that_was_measured() {
+    let server = carrying("10Mbps");
+    let place = Place::new();
+    let file = place.arg("true.toml");
+    let way = "{ rate = \"1 Mbps\", delay = \"15 ms\", queue = \"300 ms\", mtu = \"1500 B\" }";
+    std::fs::write(&file, format!("[path.true]\nup = {way}\ndown = {way}\n")).unwrap();
+    let load = SocketAddr::new(server.address.ip(), server.address.port() + 1);
+    // The load has the port after that of the measurement, at the relays too; somebody else may have that.
+    let (mut first, mut second, address) = loop {
+        let (mut first, address) = relay(server.address, 0, &file).unwrap();
+        match address.port().checked_add(1).and_then(|next| relay(load, next, &file)) {
+            Some((second, _)) => break (first, second, address),
+            None => signal(&first, "INT"),
+        }
+        wait(&mut first);
+    };
+    let paths = place.arg("path.toml");
+    let args = ["--advise", "--for", "20s", "--json", "--quiet", "--scenario", &paths];
+    let output = run(&[&["probe", &address.to_string()], &args[..]].concat());
+    for relay in [&mut first, &mut second] {
+        signal(relay, "INT");
+        assert!(wait(relay).success());
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = result(&output);
+    assert!(result["no_load"].is_null(), "{result}");
+    let loads = result["measured"]["loads"].as_array().unwrap();
+    // Relays of a busy machine catch up, and look faster meanwhile.
+    let near = |load: &Value| (0.5e6..2.5e6).contains(&load["rate_bps"].as_f64().unwrap());
+    assert!(loads.len() == 2 && loads.iter().all(near), "{loads:?}");
+    let advice = &result["advice"];
+    let sentence = advice["sentence"].as_str().unwrap();
+    match advice["advised"].is_null() {
+        true => assert!(sentence.starts_with("Nothing to gain"), "{advice}"),
+        false => assert!(sentence.contains(" serves this path better than the shipped rules"), "{advice}"),
+    }
+    assert!(advice["runs"].as_u64() > Some(200) && advice["screened"].as_array().unwrap().len() > 3, "{advice}");
+    let paths = std::fs::read_to_string(paths).unwrap();
+    assert!(!paths.contains("rate = \"1 Gbps\""), "{paths}");
+    // The download takes four seconds at the rate of the model that was written.
+    let down = paths.split("[path.model.down]\nrate = \"").nth(1).unwrap();
+    let kbps: u64 = down.split(" kbps").next().unwrap().parse().unwrap();
+    assert_eq!(advice["download"], (kbps * 500).max(300_000), "{paths}");
+}
+
 #[test]
 fn an_upload_is_held_to_the_rate_that_the_server_allows() {
     let server = carrying("8Mbps");
@@ -342,6 +405,10 @@ fn what_cannot_work_is_said() {
         (&["probe", "server", "--load", "7"], 2, "a rate"),
         (&["probe", "server", "--load", "7kbps"], 2, "100 kbps or more"),
         (&["probe", "https://localhost", "--load", "up"], 2, "--load needs a probe server"),
+        (&["probe", "127.0.0.1", "--advise", "--for", "9s"], 2, "--advise needs a measurement of 10 s or more"),
+        (&["probe", "HTTPS://localhost", "--csv", "a.csv"], 2, "--csv needs a probe server"),
+        (&["probe", "http://localhost"], 2, "or https://HOST"),
+        (&["probe", ""], 2, "HOST is empty"),
         (&["probe", "https://"], 2, "https://"),
         (&["probe", "127.0.0.1:0"], 2, "port 0 receives nothing"),
         (&["probe", "127.0.0.1", "--report", "/nowhere/at/all.html"], 1, "cannot write /nowhere/at/all.html"),

@@ -23,6 +23,9 @@ const BAD_BURST: u32 = 3;
 /// Lateness of one datagram in a hundred that makes a busy computer.
 const BUSY: Duration = Duration::from_millis(10);
 
+/// What lasts so many times longer than a computer was late, in all and at a stretch, is not that computer's fault.
+const FAR: f64 = 4.0;
+
 /// What is the matter.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -115,6 +118,24 @@ impl Trouble {
         trouble
     }
 
+    /// How late this way's datagrams were sent, as far as that makes a busy computer.
+    fn late(way: &WaySummary) -> Trouble {
+        let late = way.lateness.quantiles((1..=100).map(|share| (share, 100))).filter(|late| *late >= BUSY);
+        let each = way.lateness.count() as f64 / 100.0;
+        let mut trouble = Trouble::default();
+        for late in late {
+            trouble.total += late.as_nanos() as f64 * each;
+        }
+        // The latest of all is a pause of its own.
+        trouble.longest = i64::try_from(way.lateness.quantile(99, 100).as_nanos()).unwrap_or(i64::MAX);
+        trouble
+    }
+
+    /// Whether this is so much more than that a computer was late that it has another reason.
+    fn is_beyond(self, late: Trouble) -> bool {
+        self.total > FAR * late.total && (self.longest == 0 || self.longest as f64 > FAR * late.longest as f64)
+    }
+
     fn matters(self, length: i64) -> bool {
         self.longest >= LONG || self.total > LEAST_SHARE * length as f64
     }
@@ -167,8 +188,8 @@ impl Troubles {
 ///
 /// The cause is what lasted longest in all: pauses of an end, suspensions, standing queues (a queue of less than 150 ms
 /// counts by its share of that), losses of three in a row or beyond 1 %. It has to have lasted for 0.05 % of the time
-/// or for 80 ms at a stretch. A computer that sends one datagram in a hundred late by 10 ms is busy, whatever else is
-/// seen: such a computer would do that to a call as well.
+/// or for 80 ms at a stretch. A computer that sends one datagram in a hundred late by 10 ms is busy, and named unless
+/// something else lasted four times longer than it was late: such a computer does that to a call as well.
 pub fn answer(summary: &Summary, vantage: &Vantage) -> Answer {
     let mut evidence = evidence(summary);
     evidence.extend(vantage.first_hop.as_ref().map(of_hop));
@@ -209,13 +230,17 @@ fn cause(summary: &Summary, vantage: &Vantage) -> (Cause, String) {
     let worst = matters.max_by(|(_, a), (_, b)| a.total.total_cmp(&b.total));
     let late = |way: Way| summary.way(way).lateness.quantile(99, 100);
     let late_here = if vantage.one_computer { late(Way::Up).max(late(Way::Down)) } else { late(Way::Up) };
+    let is_far = |way: Way| worst.is_some_and(|(_, trouble)| trouble.is_beyond(Trouble::late(summary.way(way))));
+    let is_far_here = is_far(Way::Up) && (is_far(Way::Down) || !vantage.one_computer);
     match worst {
         Some((Cause::ThisComputer, trouble)) => (Cause::ThisComputer, paused("This computer", trouble, length)),
         Some((Cause::ServerComputer, trouble)) => {
             (Cause::ServerComputer, paused("The server's computer", trouble, length))
         }
-        _ if late_here >= BUSY => (Cause::ThisComputer, is_busy("This computer", late_here)),
-        _ if late(Way::Down) >= BUSY => (Cause::ServerComputer, is_busy("The server's computer", late(Way::Down))),
+        _ if late_here >= BUSY && !is_far_here => (Cause::ThisComputer, is_busy("This computer", late_here)),
+        _ if late(Way::Down) >= BUSY && !is_far(Way::Down) => {
+            (Cause::ServerComputer, is_busy("The server's computer", late(Way::Down)))
+        }
         Some((Cause::Suspensions, trouble)) => suspended(summary, trouble, vantage.first_hop.as_ref()),
         Some((cause @ (Cause::QueueUp | Cause::QueueDown), trouble)) => {
             let way = if cause == Cause::QueueUp { Way::Up } else { Way::Down };

@@ -128,6 +128,8 @@ pub struct Client {
     heard: Instant,
     learned: Instant,
     trains: ClientTrains,
+    /// Until then what is sent up waits for a train.
+    disturbed_until: u64,
     error: Option<ClientError>,
 }
 
@@ -161,6 +163,7 @@ impl Client {
             heard: now,
             learned: now,
             trains: ClientTrains::default(),
+            disturbed_until: 0,
             error: None,
         }
     }
@@ -204,7 +207,18 @@ impl Client {
     /// Trains that came so far.
     pub fn trains(&mut self) -> &[Train] {
         self.trains.end();
+        self.note_disturbed();
         &self.trains.trains
+    }
+
+    /// Notes which datagrams waited for trains; those of the way up that are yet to be sent when they are.
+    fn note_disturbed(&mut self) {
+        for (way, from, until) in self.trains.disturbed.drain(..) {
+            self.trace.disturb(way, from, until);
+            if way == Way::Up {
+                self.disturbed_until = self.disturbed_until.max(until);
+            }
+        }
     }
 
     /// When the last datagram of the server came, and when the last news of an arrival there: where either was long
@@ -311,7 +325,8 @@ impl Client {
                     self.trace.started = now.as_nanos();
                 }
                 ecn = if self.config.marks { ecn_of(upward.seq) } else { Ecn::NotEct };
-                self.trace.up.push(Datagram::sent_at(now.as_nanos(), late, ecn));
+                let disturbed = now.as_nanos() <= self.disturbed_until;
+                self.trace.up.push(Datagram { disturbed, ..Datagram::sent_at(now.as_nanos(), late, ecn) });
                 ClientKind::Probe(upward)
             }
             State::Running { cookie, .. } => {
@@ -352,7 +367,10 @@ impl Client {
             (State::Running { .. }, ServerKind::Refused(refusal)) if self.come() == 0 => {
                 self.refused(refusal);
             }
-            (State::Running { .. }, ServerKind::Train(train)) => self.trains.receive(arrived, &train),
+            (State::Running { .. }, ServerKind::Train(train)) => {
+                self.trains.receive(arrived, &train);
+                self.note_disturbed();
+            }
             (State::Running { .. }, ServerKind::Bye) => self.look_again(now, BreakCause::Stopped),
             (State::Finishing { .. }, ServerKind::Bye | ServerKind::Refused(_)) => self.state = State::Done,
             (State::Running { .. } | State::Finishing { .. }, ServerKind::Probe(downward)) => {
@@ -398,7 +416,7 @@ impl Client {
         (self.heard, self.learned) = (now, now);
         self.state = State::Running { cookie, next: now };
         if self.config.trains {
-            self.trains.begin(now);
+            self.trains.begin(now, self.config.interval);
         }
     }
 

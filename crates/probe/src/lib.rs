@@ -30,6 +30,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod answer;
+mod changes;
 mod client;
 mod clock;
 mod findings;
@@ -57,7 +58,7 @@ pub use client::{Client, ClientConfig, ClientError};
 pub use clock::{Clock, ClockPiece};
 pub use findings::{Findings, WayFindings};
 pub use hop::{FirstHop, FurtherHops, Hop, HopSample, HopSchedule, hops};
-pub use load::{Load, rate, responsiveness};
+pub use load::{Load, burst, rate, responsiveness};
 pub use loaded::{LoadFindings, Loaded};
 pub use loads::{LoadLimits, Loads, NoLoad};
 pub use loss::{Burst, EcnFate, Fate, Gilbert, fate};

@@ -1,5 +1,7 @@
 //! The path under load: how fast it is, how long its queue gets, and how responsive it stays.
 
+use std::collections::VecDeque;
+
 use thalweg_link::Quantiles;
 use thalweg_units::Rate;
 
@@ -9,6 +11,8 @@ use crate::trace::Way;
 
 /// The time over which the rate is taken, in nanoseconds: long enough that packets in flight do not matter.
 const WINDOW: i64 = 500_000_000;
+/// How long a burst may be, in nanoseconds.
+const BURST: i64 = 2_000_000_000;
 /// Bytes of the headers of IPv4 and UDP around a datagram, and of what QUIC adds to the stream's bytes in it: header,
 /// tag, head of a frame.
 const AROUND: f64 = 28.0;
@@ -29,29 +33,40 @@ pub struct Load {
     pub until: i64,
     /// Bytes that had come to their end since the entry before, and when that was known.
     pub delivered: Vec<(i64, u64)>,
+    /// Whether these are bytes of UDP datagrams, and not of what a stream hands over.
+    pub is_datagrams: bool,
     /// Round trips of small requests on the connection of the load.
     pub own_trips: Vec<i64>,
     /// The largest datagram that was found to pass, bytes of UDP payload; 0 if it is not known.
     pub largest: u16,
+    /// Packets that its sender sent; 0 if it is not known.
+    pub packets: u64,
+    /// Of these, how many it declared lost.
+    pub packets_lost: u64,
 }
 
 impl LoadFindings {
     /// What a load of this way showed; none if next to nothing came through, or no round trip ended meanwhile.
     pub fn of(way: Way, load: &Load, loaded: &Loaded, idle: &Summary) -> Option<LoadFindings> {
+        let lost = loaded.lost as f64 / loaded.sent.max(1) as f64;
+        let own = PROBE[way as usize] * 8e9 / idle.interval.max(1) as f64 * (1.0 - lost);
         // What the path loses by chance has crossed the bottleneck.
-        let own = PROBE[way as usize] * 8e9 / idle.interval.max(1) as f64;
         let through = (1.0 - idle.way(way).fate.loss()).max(0.1);
         let rate = Rate::from_bps(((rate(load)?.bps() as f64 + own) / through) as u64);
         let rpm = responsiveness(&loaded.round_trips, &load.own_trips)?;
         let before = idle.way(way).delays.quantile(50, 100);
         Some(LoadFindings {
             way,
+            from: load.from,
             rate,
             queue: loaded.delays.quantile(98, 100).saturating_sub(before),
             idle: idle.round_trips.quantile(50, 100),
             loaded: loaded.round_trips.quantile(50, 100),
             loaded_p95: loaded.round_trips.quantile(95, 100),
-            loss: loaded.lost as f64 / loaded.sent.max(1) as f64,
+            loss: lost,
+            packet_loss: (load.packets > 0).then(|| load.packets_lost as f64 / load.packets as f64),
+            burst: burst(load),
+            peak: peak(load),
             rpm,
             largest: load.largest,
         })
@@ -63,19 +78,65 @@ impl LoadFindings {
 pub fn rate(load: &Load) -> Option<Rate> {
     let start = settled(load.from, load.until);
     let windows = usize::try_from((load.until - start) / WINDOW).ok().filter(|windows| *windows > 0)?;
+    let mut bytes = in_windows(load, start, windows, WINDOW);
+    bytes.sort_unstable();
+    let high = bytes[(windows - 1) * 9 / 10];
+    let bits = high as f64 * 8.0 * on_wire(load) * 1e9 / WINDOW as f64;
+    (high > 0).then(|| Rate::from_bps(bits as u64))
+}
+
+/// What came in each of so many windows of this length.
+fn in_windows(load: &Load, start: i64, windows: usize, length: i64) -> Vec<u64> {
     let mut bytes = vec![0u64; windows];
     for (at, count) in &load.delivered {
-        let window = usize::try_from((at - start).div_euclid(WINDOW)).ok();
+        let window = usize::try_from((at - start).div_euclid(length)).ok();
         if let Some(bytes) = window.and_then(|window| bytes.get_mut(window)) {
             *bytes += count;
         }
     }
-    bytes.sort_unstable();
-    let high = bytes[(windows - 1) * 9 / 10];
+    bytes
+}
+
+/// The most that came through in a quarter of a second, on the wire, after the load had settled.
+fn peak(load: &Load) -> Rate {
+    let (start, length) = (settled(load.from, load.until), WINDOW / 2);
+    let windows = usize::try_from((load.until - start) / length).unwrap_or(0);
+    let most = in_windows(load, start, windows, length).into_iter().max().unwrap_or(0);
+    Rate::from_bps((most as f64 * 8.0 * on_wire(load) * 1e9 / length as f64) as u64)
+}
+
+/// Bytes on the wire for each byte that was delivered.
+fn on_wire(load: &Load) -> f64 {
     let datagram = f64::from(if load.largest > 0 { load.largest } else { USUAL });
-    let on_wire = (datagram + AROUND) / (datagram - WITHIN).max(1.0);
-    let bits = high as f64 * 8.0 * on_wire * 1e9 / WINDOW as f64;
-    (high > 0).then(|| Rate::from_bps(bits as u64))
+    let within = if load.is_datagrams { 0.0 } else { WITHIN };
+    (datagram + AROUND) / (datagram - within).max(1.0)
+}
+
+/// The most bytes on the wire that came within [`BURST`] beyond what the [`rate`] lets come, and beyond a packet: a
+/// token bucket lets pass what it has saved up. Zero if the rate is not known.
+pub fn burst(load: &Load) -> u64 {
+    let Some(rate) = rate(load) else { return 0 };
+    // The rate is known to a packet in its window.
+    let packet = f64::from(USUAL) + AROUND;
+    let per_nano = rate.bps() as f64 / 8e9 + packet / WINDOW as f64;
+    let came: Vec<(i64, f64)> = load.delivered.iter().map(|(at, count)| (*at, *count as f64 * on_wire(load))).collect();
+    // Of the time before each: how far what had come was behind the rate.
+    let (mut sum, mut most) = (0.0, 0.0f64);
+    let mut lows: VecDeque<(i64, f64)> = VecDeque::new();
+    for (at, bytes) in came {
+        let before = sum - at as f64 * per_nano;
+        while lows.back().is_some_and(|(_, low)| *low >= before) {
+            lows.pop_back();
+        }
+        lows.push_back((at, before));
+        while lows.front().is_some_and(|(from, _)| at - from > BURST) {
+            lows.pop_front();
+        }
+        sum += bytes;
+        let low = lows.front().map_or(before, |(_, low)| *low);
+        most = most.max(sum - at as f64 * per_nano - low);
+    }
+    (most - packet).max(0.0) as u64
 }
 
 /// Round trips in a minute under load, as draft-ietf-ippm-responsiveness counts them in its section 4.3.1: sixty
@@ -120,6 +181,21 @@ mod tests {
         assert!((rate / 10e6 * 1420.0 / 1480.0 - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(super::rate(&Load { delivered: Vec::new(), ..load }), None);
         assert_eq!(super::rate(&Load::default()), None);
+    }
+
+    #[test]
+    fn what_a_bucket_has_saved_up_is_told_from_a_queue() {
+        // 10 Mbps of content, one packet after the other; 200 kB of them at once in the middle.
+        let even = |n: i64| (n * 1_136_000, 1_420);
+        let steady: Vec<(i64, u64)> = (0..8_803).map(even).collect();
+        let load = Load { from: 0, until: 10_000 * MS, delivered: steady.clone(), ..Load::default() };
+        assert!(burst(&load) < 3_000, "{}", burst(&load));
+        let mut bursty = steady;
+        bursty.push((5_000 * MS, 200_000));
+        bursty.sort_unstable();
+        let found = burst(&Load { delivered: bursty, ..load.clone() });
+        assert!((200_000..215_000).contains(&found), "{found}");
+        assert_eq!(burst(&Load::default()), 0);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Loaded {
     pub sent: u64,
     /// Of these, lost ones.
     pub lost: u64,
+    /// Lost ones that follow one that was not lost.
+    pub begun: u64,
 }
 
 impl Loaded {
@@ -32,12 +34,18 @@ impl Loaded {
         for (_, trip) in round_trips.iter().filter(|(at, _)| is_in(*at)) {
             loaded.round_trips.record(span(*trip));
         }
+        let mut before_lost = false;
         for passage in passages.iter().filter(|passage| is_in(passage.sent)) {
             loaded.sent += 1;
-            match passage.delay() {
+            let delay = passage.delay();
+            match delay {
                 Some(delay) => loaded.delays.record(span(delay)),
-                None => loaded.lost += 1,
+                None => {
+                    loaded.lost += 1;
+                    loaded.begun += u64::from(!before_lost);
+                }
             }
+            before_lost = delay.is_none();
         }
         loaded
     }
@@ -48,6 +56,7 @@ impl Loaded {
         self.delays.merge(&part.delays);
         self.sent += part.sent;
         self.lost += part.lost;
+        self.begun += part.begun;
     }
 }
 
@@ -66,6 +75,8 @@ pub(crate) fn span(nanos: i64) -> Duration {
 pub struct LoadFindings {
     /// The way that was filled.
     pub way: Way,
+    /// Since when, in nanoseconds since the measurement began.
+    pub from: i64,
     /// The rate of the way, IP headers included: see [`rate`](crate::rate), and what the measurement takes itself,
     /// over the share that is not lost without load.
     pub rate: Rate,
@@ -79,6 +90,13 @@ pub struct LoadFindings {
     pub loaded_p95: Duration,
     /// The share of the way's datagrams that were lost under load.
     pub loss: f64,
+    /// The share of the load's own packets that were lost; none if its sender did not say. A token bucket has room for
+    /// a datagram of the measurement where it has none for a packet of full size.
+    pub packet_loss: Option<f64>,
+    /// The most that came through of the load in a quarter of a second, on the wire.
+    pub peak: Rate,
+    /// The most bytes on the wire that came beyond the rate since the load began: what a token bucket had saved up.
+    pub burst: u64,
     /// Round trips in a minute: see [`responsiveness`](crate::responsiveness).
     pub rpm: u64,
     /// The largest datagram that was found to pass, bytes of UDP payload; 0 if it is not known.

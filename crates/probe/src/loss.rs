@@ -47,10 +47,14 @@ pub struct Fate {
     pub bursts: Vec<Burst>,
     /// Losses that follow a datagram that was not lost: as many as bursts, also when not all of those are listed.
     pub begun: u64,
+    /// Lost datagrams of which the second after them was lost too.
+    pub lost_second: u64,
     /// Datagrams that arrived after one that had been sent later (RFC 4737 section 4).
     pub reordered: u64,
     /// The most datagrams that overtook one.
     pub most_overtaken: u64,
+    /// How much later than the first that overtook them these arrived, in all, nanoseconds.
+    pub overtaken_by: u64,
     /// Arrivals beyond the first of a datagram.
     pub duplicates: u64,
     /// What became of ECN marks.
@@ -65,6 +69,19 @@ impl Fate {
         (self.lost > 0).then(|| Gilbert { begins: begun / good as f64, ends: begun / lost })
     }
 
+    /// The share of lost datagrams after which the next was lost as well, and the second next.
+    pub(crate) fn again(&self) -> Option<[f64; 2]> {
+        let lost = self.lost.max(1) as f64;
+        (self.lost > 0).then(|| [self.lost.saturating_sub(self.begun) as f64 / lost, self.lost_second as f64 / lost])
+    }
+
+    /// The share of datagrams that were overtaken, and how much later than the first that overtook them they came, in
+    /// the mean, nanoseconds; `None` without any.
+    pub(crate) fn overtaken(&self) -> Option<(f64, f64)> {
+        let count = self.reordered as f64;
+        (self.reordered > 0).then(|| (count / self.sent.max(1) as f64, self.overtaken_by as f64 / count))
+    }
+
     /// Share of datagrams that were lost.
     pub fn loss(&self) -> f64 {
         self.lost as f64 / self.sent.max(1) as f64
@@ -74,17 +91,18 @@ impl Fate {
 /// Counts losses in a row, reordering by the definition of RFC 4737, and duplicates.
 pub fn fate(passages: &[Passage]) -> Fate {
     let mut fate = Fate { sent: passages.len() as u64, ..Fate::default() };
-    let mut before_lost = false;
+    let (mut before_lost, mut second_lost) = (false, false);
     for passage in passages {
         let is_lost = passage.received.is_none();
         if is_lost {
             fate.lost += 1;
+            fate.lost_second += u64::from(second_lost);
             match fate.bursts.last_mut().filter(|_| before_lost) {
                 Some(burst) => (burst.end, burst.count) = (passage.sent, burst.count + 1),
                 None => fate.bursts.push(Burst { start: passage.sent, end: passage.sent, count: 1 }),
             }
         }
-        before_lost = is_lost;
+        (second_lost, before_lost) = (before_lost, is_lost);
         match passage.ecn {
             Some(Ecn::Ce) => fate.ecn.congested += 1,
             Some(Ecn::NotEct) => fate.ecn.cleared += 1,
@@ -95,7 +113,18 @@ pub fn fate(passages: &[Passage]) -> Fate {
     }
     fate.begun = fate.bursts.len() as u64;
     (fate.reordered, fate.most_overtaken) = reordering(passages);
+    fate.overtaken_by = overtaken_by(passages);
     fate
+}
+
+/// How much later than the first that overtook them datagrams arrived, in all, nanoseconds.
+fn overtaken_by(passages: &[Passage]) -> u64 {
+    let (mut earliest, mut sum) = (i64::MAX, 0u64);
+    for received in passages.iter().rev().filter_map(|passage| passage.received) {
+        sum = sum.saturating_add(u64::try_from(received.saturating_sub(earliest)).unwrap_or(0));
+        earliest = earliest.min(received);
+    }
+    sum
 }
 
 /// How many datagrams arrived after one that was sent later, and the most that overtook one (at most 1,000 are

@@ -27,7 +27,8 @@ impl Passage {
     }
 }
 
-/// The passages of a stream whose fate is known, in the order of sending.
+/// The passages of a stream whose fate is known, in the order of sending. Those that waited for a train of the
+/// measurement are left out.
 ///
 /// One-way delays are as exact as the offset of the clocks: each may be too long by as much as those of the other way
 /// are too short. See [`Clock::bound`].
@@ -35,7 +36,7 @@ pub fn passages(trace: &Trace, clock: &Clock, way: Way) -> Vec<Passage> {
     let start = i64::try_from(trace.started).unwrap_or(i64::MAX);
     let client = |at: u64| i64::try_from(at).unwrap_or(i64::MAX).saturating_sub(start);
     let server = |at: u64| clock.to_client(at).saturating_sub(start);
-    let known = trace.stream(way).iter().filter(|datagram| datagram.known);
+    let known = trace.stream(way).iter().filter(|datagram| datagram.known && !datagram.disturbed);
     known
         .map(|datagram| {
             let (sent, received) = match way {

@@ -235,10 +235,13 @@ impl WaySummary {
             }
         }
         course(&mut self.course, passages.iter().map(|passage| (passage.sent, passage.delay())));
-        let Fate { sent, lost, bursts, begun, reordered, most_overtaken, duplicates, ecn } = fate;
+        let Fate { sent, lost, bursts, begun, lost_second, reordered, most_overtaken, overtaken_by, duplicates, ecn } =
+            fate;
         self.fate.sent += sent;
         self.fate.lost += lost;
         self.fate.begun += begun;
+        self.fate.lost_second += lost_second;
+        self.fate.overtaken_by += overtaken_by;
         self.fate.reordered += reordered;
         self.fate.most_overtaken = self.fate.most_overtaken.max(most_overtaken);
         self.fate.duplicates += duplicates;

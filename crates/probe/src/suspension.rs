@@ -16,7 +16,7 @@ use crate::quantiles;
 use crate::trace::Way;
 
 /// Delays that make the level: at 20 ms, those of the last 180 ms.
-const LEVEL: usize = 9;
+pub(crate) const LEVEL: usize = 9;
 /// The least wait of a suspension, in nanoseconds. Jitter of a radio link is seldom more.
 const LEAST_WAIT: i64 = 25_000_000;
 /// A wait that makes a suspension also where what was held arrives spread over time, in nanoseconds: beside the

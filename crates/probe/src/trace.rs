@@ -52,13 +52,24 @@ pub struct Datagram {
     pub marked: bool,
     /// Whether it is known if it arrived.
     pub known: bool,
+    /// Whether it waited for a train of the measurement itself: its times tell nothing of the path.
+    pub disturbed: bool,
 }
 
 impl Datagram {
     /// One of which nothing is known but when it was sent.
     pub(crate) fn sent_at(sent: u64, late: Duration, ecn: Ecn) -> Self {
         let late = u32::try_from(late.as_micros()).unwrap_or(u32::MAX);
-        Datagram { sent, received: None, late, copies: 0, ecn: Ecn::NotEct, marked: ecn != Ecn::NotEct, known: false }
+        Datagram {
+            sent,
+            received: None,
+            late,
+            copies: 0,
+            ecn: Ecn::NotEct,
+            marked: ecn != Ecn::NotEct,
+            known: false,
+            disturbed: false,
+        }
     }
 
     pub(crate) fn arrive(&mut self, at: u64, ecn: Ecn) {
@@ -132,6 +143,19 @@ const SETTLED: u64 = 12_000_000_000;
 const PART: u64 = 600_000_000_000;
 
 impl Trace {
+    /// Notes that what was sent up, or came down, between these times of the client's clock waited for a train.
+    pub(crate) fn disturb(&mut self, way: Way, from: u64, until: u64) {
+        let stream = if way == Way::Up { &mut self.up } else { &mut self.down };
+        // From the end: it was a round trip ago.
+        for datagram in stream.iter_mut().rev() {
+            match Trace::seen(way, datagram) {
+                Some(seen) if seen < from.saturating_sub(MARGIN) => break,
+                Some(seen) => datagram.disturbed |= (from..=until).contains(&seen),
+                None => {}
+            }
+        }
+    }
+
     /// The stream of one way.
     pub fn stream(&self, way: Way) -> &[Datagram] {
         match way {

@@ -13,7 +13,7 @@
 //! | 6 refused | server | reason (1), highest version (1), parameter (4) |
 //! | 7 bye | server | |
 //! | 8 train | client | cookie (16), number of the train (4), position in it (1), datagrams of it (1), zeros |
-//! | 9 train | server | number of the train that it answers (4), position (1), datagrams (1), how many came (1), from the first to the last in units of [`TICK`] (4), zeros |
+//! | 9 train | server | number of the train that it answers (4), position (1), datagrams (1), how many came (1), from the first to the last in units of [`TICK`] (4), which came (2 bytes of bits, the first in the lowest), how many of these were overtaken (1), and by how much in the mean in units of [`TICK`] (4), zeros |
 //!
 //! *Sent* is in nanoseconds of the sender's clock, *late* and *interval* are in microseconds. *Late* says how much
 //! after its time the datagram was sent. Reports are the arrivals that follow one another at the server: number of
@@ -109,6 +109,12 @@ pub struct TrainDown {
     pub come: u8,
     /// From the first of these to the last; a multiple of [`TICK`].
     pub spread: Duration,
+    /// Which came, the first in the lowest bit.
+    pub which: u16,
+    /// How many came after one that had left later.
+    pub late: u8,
+    /// How much later these came in the mean; a multiple of [`TICK`].
+    pub by: Duration,
 }
 
 /// A datagram of the client's stream.
@@ -407,8 +413,11 @@ impl FromServer {
                 head(out, 9, self.nonce);
                 out.extend_from_slice(&train.train.to_be_bytes());
                 out.extend_from_slice(&[train.index, train.count, train.come]);
-                let ticks = u32::try_from(train.spread.as_nanos() / TICK.as_nanos()).unwrap_or(u32::MAX);
-                out.extend_from_slice(&ticks.to_be_bytes());
+                let ticks = |span: Duration| u32::try_from(span.as_nanos() / TICK.as_nanos()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&ticks(train.spread).to_be_bytes());
+                out.extend_from_slice(&train.which.to_be_bytes());
+                out.push(train.late);
+                out.extend_from_slice(&ticks(train.by).to_be_bytes());
                 out.resize(TRAIN_SIZE, 0);
                 return;
             }
@@ -441,6 +450,9 @@ impl FromServer {
                 count: rest.u8()?,
                 come: rest.u8()?,
                 spread: TICK * rest.u32()?,
+                which: u16::from_be_bytes(rest.take()?),
+                late: rest.u8()?,
+                by: TICK * rest.u32()?,
             }),
             _ => return None,
         };
@@ -499,9 +511,10 @@ mod tests {
         prop_oneof![
             any::<[u8; 16]>().prop_map(ServerKind::Cookie),
             downward().prop_map(ServerKind::Probe),
-            (any::<u32>(), any::<u8>(), any::<u8>(), any::<u8>(), any::<u32>()).prop_map(
-                |(train, index, count, come, ticks)| {
-                    ServerKind::Train(TrainDown { train, index, count, come, spread: TICK * ticks })
+            (any::<u32>(), any::<[u8; 4]>(), any::<u32>(), any::<u16>(), any::<u32>()).prop_map(
+                |(train, [index, count, come, late], ticks, which, by)| {
+                    let (spread, by) = (TICK * ticks, TICK * by);
+                    ServerKind::Train(TrainDown { train, index, count, come, spread, which, late, by })
                 }
             ),
             Just(ServerKind::Refused(Refusal::Version(VERSION))),

@@ -11,6 +11,8 @@ mod bulk;
 mod judge;
 #[path = "all/loads.rs"]
 mod loads;
+#[path = "all/models.rs"]
+mod models;
 #[path = "all/paths.rs"]
 mod paths;
 #[path = "all/scenarios.rs"]

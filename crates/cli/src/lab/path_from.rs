@@ -92,8 +92,13 @@ fn scenario(answer: &Answer, log: &FilePath) -> String {
     let length = answer.completion;
     out += &at_random("outage", &path.outages, length);
     out += &at_random("suspend", &path.suspensions, length);
-    let loss = report.chance_loss;
-    let loss = if loss > 0.0 { format!(", loss = {:.6}", loss.min(1.0)) } else { String::new() };
+    let packets = world.load.bytes / u64::from(world.sender.max_datagram.max(1)) + 1;
+    let each = length / u32::try_from(packets).unwrap_or(u32::MAX);
+    let loss = match Bursts::of(&path.lost, packets) {
+        Some(bursts) => bursts.text(each),
+        None if report.chance_loss > 0.0 => format!(", loss = {:.6}", report.chance_loss.min(1.0)),
+        None => String::new(),
+    };
     directions(&mut out, path, is_up, &loss);
     let _ = writeln!(out, "\n# What the transfer met, when it met it.\n[path.replay]");
     out += &at_times("outage", &path.outages);
@@ -109,6 +114,48 @@ fn scenario(answer: &Answer, log: &FilePath) -> String {
     let loss = if loss.is_empty() { String::new() } else { format!(", loss = [{}]", loss.join(", ")) };
     directions(&mut out, path, is_up, &loss);
     out
+}
+
+/// Losses in bursts. They are of time: in a fast transfer, an outage or fading takes many packets in a row.
+#[derive(Copy, Clone, Debug, PartialEq)]
+struct Bursts {
+    /// Packets from the begin of a burst to its end, and from there to the begin of the next, in the mean.
+    bad: f64,
+    good: f64,
+    /// The share of packets that a burst takes.
+    share: f64,
+}
+
+/// Lost packets with more between them are of two bursts.
+const BETWEEN: u64 = 4;
+/// So many bursts, with so many lost packets each, in the mean, are no accident.
+const LEAST_BURSTS: usize = 4;
+const LEAST_LOST: f64 = 2.0;
+
+impl Bursts {
+    /// Those of lost packets, by their places, of so many packets; none if they come one by one.
+    fn of(lost: &[u64], packets: u64) -> Option<Bursts> {
+        let mut sorted = lost.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let spans: Vec<u64> = sorted
+            .chunk_by(|one, next| next - one <= BETWEEN)
+            .filter_map(|burst| Some(burst.last()? - burst.first()? + 1))
+            .collect();
+        let (count, all, lost) = (spans.len() as f64, spans.iter().sum::<u64>() as f64, sorted.len() as f64);
+        if spans.len() < LEAST_BURSTS || lost < LEAST_LOST * count {
+            return None;
+        }
+        let good = (packets as f64 - all).max(count) / count;
+        Some(Bursts { bad: all / count, good, share: lost / all })
+    }
+
+    /// As the lab takes them, where a packet took so long.
+    fn text(self, each: Duration) -> String {
+        let mean = |packets: f64| micros(each.mul_f64(packets).max(Duration::from_millis(1)));
+        let (good, bad, share) = (mean(self.good), mean(self.bad), self.share);
+        format!(", loss = {{ burst = {{ mean_good = \"{good}\", mean_bad = \"{bad}\", bad = {share:.6} }} }}")
+    }
 }
 
 /// Both directions; what is lost or overtaken is so on the way of the data.
@@ -156,4 +203,23 @@ fn at_random(key: &str, spans: &[Span], length: Duration) -> String {
     let every = micros(length.saturating_sub(out).max(Duration::from_millis(1)) / lengths.len() as u32);
     let lasts = if least == most { micros(*least) } else { format!("{}..{}", micros(*least), micros(*most)) };
     format!("{key} = {{ every = \"{every}\", for = \"{lasts}\", random = true }}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_in_a_row_are_bursts_and_single_ones_are_none() {
+        let single: Vec<u64> = (0..50).map(|n| n * 97).collect();
+        assert_eq!(Bursts::of(&single, 5_000), None);
+        assert_eq!(Bursts::of(&[], 5_000), None);
+        assert_eq!(Bursts::of(&[4, 5, 6, 7], 5_000), None, "one burst is an accident");
+        // Ten times eight of ten packets, every five hundred.
+        let lost: Vec<u64> = (0..10).flat_map(|n| [0, 1, 2, 4, 5, 6, 8, 9].map(|at| n * 500 + at)).collect();
+        let bursts = Bursts::of(&lost, 5_000).unwrap();
+        assert_eq!(bursts, Bursts { bad: 10.0, good: 490.0, share: 0.8 });
+        let text = bursts.text(Duration::from_millis(1));
+        assert_eq!(text, ", loss = { burst = { mean_good = \"490 ms\", mean_bad = \"10 ms\", bad = 0.800000 } }");
+    }
 }

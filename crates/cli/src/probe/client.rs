@@ -51,11 +51,12 @@ pub struct ClientArgs {
     /// is and how responsive it stays. The server carries it if it was started with --load; its port is the next one
     #[arg(long, value_name = "WAY")]
     load: Option<LoadWays>,
-    /// Send a train of 16 datagrams of 1,200 bytes every second, and have it answered with another: their distances on
-    /// arrival show the rate of the bottleneck. Takes 160 kbps more each way
+    /// Send a train of up to 16 datagrams of 1,200 bytes every second, and have it answered with another: their
+    /// distances on arrival show the rate of the bottleneck. Takes up to 160 kbps more each way
     #[arg(long)]
     burst: bool,
-    /// Say which recovery rules serve this path better than the shipped ones; takes up to a minute of computing
+    /// Say which recovery rules serve this path better than the shipped ones; takes up to a minute of computing.
+    /// Implies --burst, and --load both if no other way is named
     #[arg(long)]
     advise: bool,
     /// Print JSON on stdout instead of words
@@ -114,17 +115,24 @@ fn length(text: &str) -> std::result::Result<Duration, String> {
 
 impl ClientArgs {
     pub(super) async fn run(self) -> Result<()> {
-        if self.host.starts_with("https://") {
+        if self.host.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
             return self.https().await;
+        }
+        if self.host.trim().is_empty() {
+            return Err(Failure::usage("HOST is empty: write the name or the address of a probe server, or https://…"));
+        }
+        if self.host.contains("://") {
+            let message = format!("{} is no server that can be measured: write HOST, or https://HOST", self.host);
+            return Err(Failure::usage(message));
         }
         // What cannot be written is said before ten minutes are spent on it.
         for file in self.report.iter().chain(&self.csv).chain(&self.scenario) {
             writable(file)?;
         }
-        let ways = self.load.map_or(&[][..], LoadWays::ways);
-        let least = LOADED * ways.len() as u32;
+        let least = LOADED * self.loads().len() as u32;
         if self.length < least {
-            let message = format!("--load needs a measurement of {} s or more: write --for", least.as_secs());
+            let option = if self.load.is_some() { "--load" } else { "--advise" };
+            let message = format!("{option} needs a measurement of {} s or more: write --for", least.as_secs());
             return Err(Failure::usage(message));
         }
         let addresses = addresses(&self.host).await?;
@@ -142,6 +150,11 @@ impl ClientArgs {
             }
         }
         Err(failed.unwrap_or_else(|| Failure::failed(format!("{} has no address", self.host))))
+    }
+
+    /// The ways to fill, one after the other. Advice needs the rates and the queues of both.
+    fn loads(&self) -> &'static [Way] {
+        self.load.or(self.advise.then_some(LoadWays::Both)).map_or(&[], LoadWays::ways)
     }
 
     /// Round trips to any HTTP/3 server.
@@ -168,15 +181,29 @@ impl ClientArgs {
         } else {
             output::bytes(words::report(measured).as_bytes());
         }
-        let cannot = |file: &Path| format!("cannot write {}", file.display());
+        // What cannot be written does not keep the rest from being written.
+        let mut failed: Vec<String> = Vec::new();
+        let mut note = |file: &Path, written: std::result::Result<(), String>| {
+            failed.extend(written.err().map(|error| format!("cannot write {}: {error}", file.display())));
+        };
+        let said = |error: std::io::Error| error.to_string();
         if let Some(file) = &self.report {
-            thalweg_output::write(file, page::page(measured)?.as_bytes()).context(cannot(file))?;
+            let page = page::page(measured).map_err(|error| error.to_string());
+            note(file, page.and_then(|page| thalweg_output::write(file, page.as_bytes()).map_err(said)));
         }
-        if let (Some(file), Some(table)) = (&self.csv, parts.table) {
-            table.write(file).context(cannot(file))?;
+        match (&self.csv, parts.table, parts.no_table) {
+            (Some(file), Some(table), _) => note(file, table.write(file).map_err(said)),
+            (Some(file), None, Some(error)) => note(file, Err(said(error))),
+            _ => {}
         }
         if let (Some(file), Some(summary), Some(replay)) = (&self.scenario, &measured.summary, parts.replay) {
-            write_scenario(file, summary, &replay).context(cannot(file))?;
+            note(file, write_scenario(file, summary, &replay).map_err(said));
+        }
+        if let Some(Err(error)) = &measured.advice {
+            failed.push(format!("no advice: {error}"));
+        }
+        if !failed.is_empty() {
+            return Err(Failure::failed(failed.join("; ")));
         }
         match measured.lost() {
             Some(lost) => Err(Failure::failed(format!(
@@ -192,15 +219,18 @@ impl ClientArgs {
         let clock = Clock::start();
         let cannot = format!("cannot measure with {server}");
         let mut socket = Socket::connect(server, clock).await.context(&cannot)?;
-        let config =
-            ClientConfig { interval: self.every, length: Some(self.length), marks: Socket::MARKS, trains: self.burst };
+        let config = ClientConfig {
+            interval: self.every,
+            length: Some(self.length),
+            marks: Socket::MARKS,
+            trains: self.burst || self.advise,
+        };
         let [a, b, c, d, e, f, g, h, ..] = chance::secret()?;
         let mut client = Client::new(config, clock.now(), u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         let mut live = Live::new(self.quiet || self.json, self.length);
         live.say(&format!("Measuring with {server}, a datagram every {:?} each way; Ctrl-C ends it", self.every));
         let mut parts = Parts::new(self.csv.is_some(), self.scenario.is_some())?;
-        let ways = self.load.map_or(&[][..], LoadWays::ways);
-        let mut loading = Loading::new(ways, self.length, load::port_of(server));
+        let mut loading = Loading::new(self.loads(), self.length, load::port_of(server));
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupted = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -217,7 +247,7 @@ impl ClientArgs {
                 }) => noted(received, clock.now(), &mut client),
                 _ = ticks.tick() => {
                     if let Some(part) = client.cut(clock.now()) {
-                        parts.add(&part)?;
+                        parts.add(&part);
                     }
                     live.show(&client, clock.now());
                 }
@@ -256,7 +286,7 @@ impl ClientArgs {
         let local = socket.local_addr().context(&cannot)?;
         let one_computer = server.ip().is_loopback() || server.ip() == local.ip();
         let end = End { server, stamped: socket.is_stamped(), one_computer, hops, loading };
-        end.conclude(client, parts)
+        Ok(end.conclude(client, parts))
     }
 }
 
@@ -271,12 +301,13 @@ struct End {
 
 impl End {
     /// Everything that was measured.
-    fn conclude(self, mut client: Client, mut parts: Parts) -> Result<(Measured, Parts)> {
+    fn conclude(self, mut client: Client, mut parts: Parts) -> (Measured, Parts) {
         let End { server, stamped, one_computer, hops, loading } = self;
-        let trains = train_rates(client.trains());
+        let trains = client.trains().to_vec();
         let (trace, breaks) = client.into_trace();
         let started = trace.started;
-        parts.add(&trace)?;
+        let trains = train_rates(&trains, started);
+        parts.add(&trace);
         let mut summary = parts.summary.take();
         let timers = parts.timers.findings();
         let (loads, no_load) = loading.end(started);
@@ -296,7 +327,7 @@ impl End {
             None if trace.up.is_empty() => Answer::unknown("it was ended before the server had answered"),
             None => Answer::unknown("no datagram came back from the server"),
         };
-        Ok((
+        (
             Measured {
                 server,
                 summary,
@@ -311,7 +342,7 @@ impl End {
                 advice: None,
             },
             parts,
-        ))
+        )
     }
 }
 
@@ -321,10 +352,8 @@ fn advice(measured: &Measured, quiet: bool) -> Option<Result<Advice>> {
     let paths = Paths::parse("the measured path", &text, &Synthetic).map_err(Failure::failed);
     let advice = paths.and_then(|paths| {
         let hops = paths.hops("model").unwrap_or_default();
-        tokio::task::block_in_place(|| {
-            let stop = crate::lab::stop_on_interrupt();
-            crate::lab::advise::advice(hops, &SimEngine::default(), stop, 0, quiet)
-        })
+        // Nothing else is left to do meanwhile.
+        crate::lab::advise::advice(hops, &SimEngine::default(), crate::lab::stop_on_interrupt(), 0, quiet)
     });
     Some(advice)
 }
@@ -383,6 +412,8 @@ impl Hops {
 struct Parts {
     summary: Option<Summary>,
     table: Option<Table>,
+    /// Why the table was given up: no room for temporary files, for example.
+    no_table: Option<std::io::Error>,
     replay: Option<Replay>,
     timers: Timers,
 }
@@ -391,20 +422,20 @@ impl Parts {
     fn new(with_table: bool, with_replay: bool) -> Result<Parts> {
         let table = with_table.then(Table::new).transpose().context("cannot make a temporary file")?;
         let replay = with_replay.then(Replay::default);
-        Ok(Parts { summary: None, table, replay, timers: Timers::new() })
+        Ok(Parts { summary: None, table, no_table: None, replay, timers: Timers::new() })
     }
 
-    fn add(&mut self, part: &Trace) -> Result<()> {
-        let Some(findings) = Findings::of(part) else { return Ok(()) };
-        if let Some(table) = &mut self.table {
-            table.add(&findings).context("cannot write a temporary file")?;
+    fn add(&mut self, part: &Trace) {
+        let Some(findings) = Findings::of(part) else { return };
+        // Measuring goes on without it.
+        if let Some(Err(error)) = self.table.as_mut().map(|table| table.add(&findings)) {
+            (self.table, self.no_table) = (None, Some(error));
         }
         if let Some(replay) = &mut self.replay {
             replay.add(&findings);
         }
         self.timers.add(&findings);
         self.summary.get_or_insert_default().add(findings);
-        Ok(())
     }
 }
 

@@ -69,6 +69,9 @@ fn load(load: &LoadFindings) -> Value {
         "round_trip_loaded": of(load.loaded),
         "round_trip_loaded_p95": of(load.loaded_p95),
         "loss": load.loss,
+        "packet_loss": load.packet_loss,
+        "peak_bps": load.peak.bps(),
+        "burst": load.burst,
         "rpm": load.rpm,
         "largest_datagram": load.largest,
     })

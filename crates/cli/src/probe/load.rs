@@ -2,8 +2,9 @@
 //!
 //! The client opens a stream for each thing and says in a byte what it is: [`DOWN`] and the server sends zeros until
 //! the stream is stopped or the connection's time is over; [`UP`] and the server reads, and says every 100 ms how many
-//! bytes have come; [`PING`] and the server ends the stream at once; [`LARGEST`] and it says how large its datagrams
-//! have become (RFC 8899). Nothing but zeros travels, so nobody's certificate is checked.
+//! bytes of datagrams have come; [`PING`] and the server ends the stream at once; [`LARGEST`] and it says how large its
+//! datagrams have become (RFC 8899), how many packets it has sent, and how many of them it declared lost. Nothing but
+//! zeros travels, so nobody's certificate is checked.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -118,9 +119,11 @@ async fn answer(connection: Connection, mut send: SendStream, mut recv: RecvStre
     }
     match what[0] {
         DOWN => while write_zeros(&mut send).await.is_some() {},
-        UP => read_slowly(&mut send, &mut recv, rate).await,
+        UP => read_slowly(&connection, &mut send, &mut recv, rate).await,
         LARGEST => {
-            let _ = send.write_all(&connection.stats().mtu.to_be_bytes()).await;
+            let Told { largest, packets, lost } = Told::of(&connection);
+            let told = [&largest.to_be_bytes()[..], &packets.to_be_bytes(), &lost.to_be_bytes()].concat();
+            let _ = send.write_all(&told).await;
             let _ = send.finish();
         }
         _ => {
@@ -135,21 +138,33 @@ async fn write_zeros(send: &mut SendStream) -> Option<usize> {
     send.write_chunk(&mut chunk).await.ok()
 }
 
+/// Bytes of datagrams that have come. A stream hands over nothing behind a loss, and then much at once: what the path
+/// carries shows here.
+fn come(connection: &Connection) -> u64 {
+    connection.stats().udp_received.bytes
+}
+
 /// Reads no faster than at this rate, and says how many bytes have come.
-async fn read_slowly(send: &mut SendStream, recv: &mut RecvStream, rate: Rate) {
-    let began = tokio::time::Instant::now();
-    let (mut read, mut told) = (0u64, began);
-    while let Ok(Some(chunk)) = recv.read_chunk(CHUNK).await {
-        read += chunk.len() as u64;
-        if told.elapsed() >= TICK {
-            told = tokio::time::Instant::now();
-            if send.write_all(&read.to_be_bytes()).await.is_err() {
-                return;
+async fn read_slowly(connection: &Connection, send: &mut SendStream, recv: &mut RecvStream, rate: Rate) {
+    let (began, before) = (tokio::time::Instant::now(), come(connection));
+    let (mut read, mut due) = (0u64, began);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let is_early = due > tokio::time::Instant::now() + Duration::from_millis(5);
+        tokio::select! {
+            _ = tick.tick() => {
+                // What comes at once, until the window is full, counts no faster than it is taken.
+                let all = (come(connection) - before).min(rate.bytes_in(began.elapsed()));
+                if send.write_all(&all.to_be_bytes()).await.is_err() {
+                    return;
+                }
             }
-        }
-        let due = began + rate.time_for(read);
-        if due > tokio::time::Instant::now() + Duration::from_millis(5) {
-            tokio::time::sleep_until(due).await;
+            () = tokio::time::sleep_until(due), if is_early => {}
+            chunk = recv.read_chunk(CHUNK), if !is_early => {
+                let Ok(Some(chunk)) = chunk else { return };
+                read += chunk.len() as u64;
+                due = began + rate.time_for(read);
+            }
         }
     }
 }
@@ -159,10 +174,28 @@ async fn read_slowly(send: &mut SendStream, recv: &mut RecvStream, rate: Rate) {
 pub(super) struct Carried {
     pub(super) from: Instant,
     pub(super) until: Instant,
+    /// Bytes of datagrams that had come since the entry before.
     pub(super) delivered: Vec<(Instant, u64)>,
     pub(super) own_trips: Vec<Duration>,
-    /// The largest datagram of the sender, bytes of UDP payload.
+    pub(super) told: Told,
+}
+
+/// What the sender of a load knows of it; zeros if it did not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// Its largest datagram, bytes of UDP payload.
     pub(super) largest: u16,
+    /// Packets that it sent.
+    pub(super) packets: u64,
+    /// Of these, those that it declared lost.
+    pub(super) lost: u64,
+}
+
+impl Told {
+    fn of(connection: &Connection) -> Told {
+        let stats = connection.stats();
+        Told { largest: stats.mtu, packets: stats.path.packets_sent, lost: stats.path.packets_lost }
+    }
 }
 
 /// Fills a way for so long.
@@ -208,16 +241,17 @@ async fn carry_to(connection: &Connection, way: Way, length: Duration, clock: Cl
     let pings = tokio::spawn(pings(connection.clone(), until));
     match way {
         Way::Down => {
-            let mut count = 0;
+            let mut known = come(connection);
             let mut tick = tokio::time::interval(TICK);
             loop {
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => break,
-                    _ = tick.tick() => carried.delivered.push((clock.now(), std::mem::take(&mut count))),
-                    chunk = recv.read_chunk(CHUNK) => match chunk {
-                        Ok(Some(chunk)) => count += chunk.len() as u64,
-                        _ => break,
-                    },
+                    _ = tick.tick() => {
+                        let all = come(connection);
+                        carried.delivered.push((clock.now(), all.saturating_sub(known)));
+                        known = all;
+                    }
+                    chunk = recv.read_chunk(CHUNK) => if !matches!(chunk, Ok(Some(_))) { break },
                 }
             }
             let _ = recv.stop(0);
@@ -246,10 +280,10 @@ async fn carry_to(connection: &Connection, way: Way, length: Duration, clock: Cl
         }
     }
     carried.until = clock.now();
-    carried.largest = match way {
-        Way::Up => connection.stats().mtu,
+    carried.told = match way {
+        Way::Up => Told::of(connection),
         Way::Down => {
-            tokio::time::timeout(Duration::from_secs(1), largest(connection)).await.ok().flatten().unwrap_or(0)
+            tokio::time::timeout(Duration::from_secs(1), told(connection)).await.ok().flatten().unwrap_or_default()
         }
     };
     // Those under way end with the connection.
@@ -262,13 +296,17 @@ async fn carry_to(connection: &Connection, way: Way, length: Duration, clock: Cl
     Ok(carried)
 }
 
-/// How large the server's datagrams have become.
-async fn largest(connection: &Connection) -> Option<u16> {
+/// What the server knows of the load that it sent. One of an older version says no more than the first of it.
+async fn told(connection: &Connection) -> Option<Told> {
     let (mut send, mut recv) = connection.open_bi().await.ok()?;
     send.write_all(&[LARGEST]).await.ok()?;
-    let mut told = [0; 2];
-    recv.read_exact(&mut told).await.ok()?;
-    Some(u16::from_be_bytes(told))
+    let (mut largest, mut packets, mut lost) = ([0; 2], [0; 8], [0; 8]);
+    recv.read_exact(&mut largest).await.ok()?;
+    let mut told = Told { largest: u16::from_be_bytes(largest), ..Told::default() };
+    if recv.read_exact(&mut packets).await.is_ok() && recv.read_exact(&mut lost).await.is_ok() {
+        (told.packets, told.lost) = (u64::from_be_bytes(packets), u64::from_be_bytes(lost));
+    }
+    Some(told)
 }
 
 /// Round trips of small requests on the connection of the load, until a time.

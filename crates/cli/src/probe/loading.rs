@@ -114,7 +114,10 @@ impl Loading {
             from: since(carried.from),
             until: since(carried.until),
             delivered: carried.delivered.iter().map(|(at, bytes)| (since(*at), *bytes)).collect(),
-            largest: carried.largest,
+            is_datagrams: true,
+            largest: carried.told.largest,
+            packets: carried.told.packets,
+            packets_lost: carried.told.lost,
             own_trips: carried.own_trips.iter().map(|trip| trip.as_nanos() as i64).collect(),
         };
         (self.carried.iter().map(|(way, carried)| (*way, load(carried))).collect(), self.failed)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use thalweg_probe::{BreakCause, Hop, Summary};
+use thalweg_probe::{BreakCause, Hop, Summary, Way};
 use thalweg_units::{Duration, human_duration};
 
 use super::measured::Measured;
@@ -67,8 +67,11 @@ fn write(out: &mut String, measured: &Measured) -> std::fmt::Result {
     }
     match &measured.advice {
         Some(Ok(advice)) => {
-            let known = measured.summary.as_ref().is_some_and(|summary| !summary.loads.is_empty());
-            let note = if known { "" } else { "; its rate is not known without --load, and 1 Gbps here" };
+            let is_known = |way| measured.summary.as_ref().is_some_and(|summary| summary.load(way).is_some());
+            let note = match Way::BOTH.into_iter().all(is_known) {
+                true => "",
+                false => "; without a load each way its queue is not known, and it is taken for 1 s here",
+            };
             write!(out, "\nadvice for this path{note}:\n{}", crate::lab::advise::words(advice))
         }
         Some(Err(error)) => writeln!(out, "\nno advice: {error}"),

@@ -21,11 +21,13 @@ pub struct Bulk {
     next: u64,
     in_flight: BTreeMap<u64, Instant>,
     rtt: Duration,
+    is_new: bool,
     due: Instant,
     heard: Instant,
     /// End of the round, and what it had.
     round: u64,
     lost: f64,
+    all_lost: u64,
     acked: f64,
     /// What the receiver has not acknowledged yet.
     come: Vec<u64>,
@@ -47,10 +49,12 @@ impl Bulk {
             next: 0,
             in_flight: BTreeMap::new(),
             rtt: Duration::from_millis(100),
+            is_new: true,
             due: from,
             heard: from,
             round: 0,
             lost: 0.0,
+            all_lost: 0,
             acked: 0.0,
             come: Vec::new(),
             delivered: VecDeque::new(),
@@ -61,6 +65,8 @@ impl Bulk {
     pub fn due(&self) -> Option<Instant> {
         let at = match (self.in_flight.len() as f64) < self.window {
             true => self.due,
+            // Until the first acknowledgment the round trip is not known.
+            false if self.is_new => self.heard.max(self.from) + Duration::from_secs(4),
             false => self.heard + self.rtt * 3 + Duration::from_millis(500),
         };
         (at < self.until).then_some(at)
@@ -99,12 +105,14 @@ impl Bulk {
             largest = largest.max(number);
             if let Some(sent) = self.in_flight.remove(&number) {
                 let rtt = now - sent;
-                self.rtt = if self.acked + self.lost == 0.0 && self.next < 20 { rtt } else { (self.rtt * 7 + rtt) / 8 };
+                self.rtt = if self.is_new { rtt } else { (self.rtt * 7 + rtt) / 8 };
+                self.is_new = false;
                 self.acked += 1.0;
             }
         }
         let kept = self.in_flight.split_off(&largest.saturating_sub(THRESHOLD));
         self.lost += self.in_flight.len() as f64;
+        self.all_lost += self.in_flight.len() as u64;
         self.in_flight = kept;
         if largest >= self.round {
             if self.lost >= 3.0 && self.lost > TOO_MUCH * (self.acked + self.lost) {
@@ -122,8 +130,11 @@ impl Bulk {
             from: since(self.from),
             until: since(self.until),
             delivered: self.delivered.iter().map(|(at, bytes)| (since(*at), *bytes)).collect(),
+            is_datagrams: false,
             own_trips: Vec::new(),
             largest: 0,
+            packets: self.next,
+            packets_lost: self.all_lost,
         }
     }
 }

@@ -11,7 +11,7 @@ fn measured(toml: &str, loss: &str) -> (Summary, Vec<Train>, u64, u64) {
     let world = World { length: Duration::from_secs(60), trains: true, ..World::over(&hops, 4) };
     let (trace, trains, server) = world.run_trains();
     let mut summary = Summary::of(Findings::of(&trace).unwrap());
-    summary.trains = train_rates(&trains);
+    summary.trains = train_rates(&trains, trace.started);
     (summary, trains, server.counts().sent_bytes, server.counts().received_bytes)
 }
 

@@ -6,7 +6,7 @@ use thalweg_link::{Packet, PathConfig, Pipe, Streams};
 use thalweg_probe::{Break, Client, ClientConfig, Load, Server, ServerConfig, Trace, Train, Way};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
-use crate::bulk::Bulk;
+use super::bulk::Bulk;
 
 /// IP and UDP headers.
 const HEADERS: usize = 28;
@@ -58,6 +58,8 @@ pub struct World {
     pub seed: u64,
     pub interval: Duration,
     pub length: Duration,
+    /// When the client begins; the path and the server do so at zero.
+    pub begin: Duration,
     pub client_clock: HostClock,
     pub server_clock: HostClock,
     pub client_stops: Vec<Stop>,
@@ -79,6 +81,7 @@ impl World {
             seed,
             interval: Duration::from_millis(20),
             length: Duration::from_secs(600),
+            begin: Duration::ZERO,
             client_clock: HostClock { origin: 5_000_000_000, drift: 0 },
             server_clock: HostClock { origin: 77_000_000_000_000, drift: 0 },
             client_stops: Vec::new(),
@@ -99,10 +102,21 @@ impl World {
     pub fn run_loaded(&self) -> (Trace, Vec<(Way, Load)>) {
         let mut bulks = self.bulks();
         let (trace, ..) = self.run_with(&mut bulks, &mut Vec::new(), &mut |_| None);
-        let since = |at: Instant| self.client_clock.at(at).as_nanos() as i64 - trace.started as i64;
-        let loads = bulks.iter().map(|bulk| (if bulk.up { Way::Up } else { Way::Down }, bulk.load(since)));
-        let loads = loads.collect();
+        let loads = self.loads_of(&bulks, &trace);
         (trace, loads)
+    }
+
+    /// The same with loads and trains.
+    pub fn run_all(&self) -> (Trace, Vec<(Way, Load)>, Vec<Train>) {
+        let (mut bulks, mut trains) = (self.bulks(), Vec::new());
+        let (trace, ..) = self.run_with(&mut bulks, &mut trains, &mut |_| None);
+        let loads = self.loads_of(&bulks, &trace);
+        (trace, loads, trains)
+    }
+
+    fn loads_of(&self, bulks: &[Bulk], trace: &Trace) -> Vec<(Way, Load)> {
+        let since = |at: Instant| self.client_clock.at(at).as_nanos() as i64 - trace.started as i64;
+        bulks.iter().map(|bulk| (if bulk.up { Way::Up } else { Way::Down }, bulk.load(since))).collect()
     }
 
     /// The same with trains; what was measured, the trains, and the server.
@@ -136,10 +150,10 @@ impl World {
         let streams = Streams::new(self.seed);
         let start = Instant::ZERO;
         let mut pipe: Pipe<Vec<u8>> =
-            Pipe::chain(&self.hops, start, &streams, self.length + Duration::from_secs(60)).unwrap();
+            Pipe::chain(&self.hops, start, &streams, self.begin + self.length + Duration::from_secs(60)).unwrap();
         let config =
             ClientConfig { interval: self.interval, length: Some(self.length), marks: true, trains: self.trains };
-        let mut client = Client::new(config, self.client_clock.at(start), self.seed);
+        let mut client = Client::new(config, self.client_clock.at(start + self.begin), self.seed);
         for (way, from, until) in &self.loads {
             let at = |span: Duration| self.client_clock.at(start + span);
             client.loaded(*way, at(*from), Some(at(*until)));
