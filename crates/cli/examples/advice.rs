@@ -26,11 +26,10 @@ use thalweg_lab::draw::{Class, Drawn, Request as Draw};
 use thalweg_lab::engine::SimEngine;
 use thalweg_link::trace::Synthetic;
 use thalweg_link::{PathConfig, Paths};
-use thalweg_probe::{Findings, LoadFindings, Summary, Way, model, train_rates};
+use thalweg_probe::model;
 use thalweg_recovery::Policies;
-use thalweg_units::Duration;
 
-use world::{HostClock, World};
+use world::World;
 
 /// What "as good as the best" means.
 const WITHIN: f64 = 1.03;
@@ -48,20 +47,7 @@ fn advice(hops: &[PathConfig], effort: Effort) -> Advice {
 
 /// The model that a measurement of this path gives.
 fn measured(hops: &[PathConfig], seed: u64) -> Option<String> {
-    let at = Duration::from_secs;
-    let world = World {
-        length: at(120),
-        server_clock: HostClock { origin: 77_000_000_000_000, drift: 40 },
-        loads: vec![(Way::Up, at(10), at(20)), (Way::Down, at(24), at(34))],
-        trains: true,
-        ..World::over(hops, seed)
-    };
-    let (trace, loads, trains) = world.run_all();
-    let mut summary = Summary::of(Findings::of(&trace)?);
-    let of = |(way, load): &(Way, _)| LoadFindings::of(*way, load, &summary.loaded[*way as usize], &summary);
-    summary.loads = loads.iter().filter_map(of).collect();
-    summary.trains = train_rates(&trains, trace.started);
-    Some(model(&summary))
+    World::advised(hops, seed).measured().map(|summary| model(&summary))
 }
 
 fn named(choice: Option<&Choice>) -> String {

@@ -12,10 +12,9 @@ use thalweg_lab::advise::{Choice, Options, scores};
 use thalweg_lab::engine::SimEngine;
 use thalweg_link::trace::Synthetic;
 use thalweg_link::{PathConfig, Paths};
-use thalweg_probe::{Findings, LoadFindings, Summary, Way, model, train_rates};
-use thalweg_units::Duration;
+use thalweg_probe::model;
 
-use world::{HostClock, World};
+use world::World;
 
 /// Paths of a few Mbps, each with something that makes another choice the best one, or none.
 const PATHS: [(&str, &str); 6] = [
@@ -63,20 +62,7 @@ fn best(scores: &[f64]) -> Option<usize> {
 }
 
 fn measured(hops: &[PathConfig]) -> String {
-    let at = Duration::from_secs;
-    let world = World {
-        length: at(120),
-        server_clock: HostClock { origin: 77_000_000_000_000, drift: 40 },
-        loads: vec![(Way::Up, at(10), at(20)), (Way::Down, at(24), at(34))],
-        trains: true,
-        ..World::over(hops, 5)
-    };
-    let (trace, loads, trains) = world.run_all();
-    let mut summary = Summary::of(Findings::of(&trace).unwrap());
-    let of = |(way, load): &(Way, _)| LoadFindings::of(*way, load, &summary.loaded[*way as usize], &summary);
-    summary.loads = loads.iter().filter_map(of).collect();
-    summary.trains = train_rates(&trains, trace.started);
-    model(&summary)
+    model(&World::advised(hops, 5).measured().unwrap())
 }
 
 #[test]

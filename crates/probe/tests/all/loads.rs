@@ -1,6 +1,6 @@
 //! The path under load: its rate, its queue, and that nothing else is disturbed.
 
-use thalweg_probe::{Findings, LoadFindings, Summary, Vantage, Way, answer, model};
+use thalweg_probe::{Summary, Vantage, Way, answer, model};
 use thalweg_units::Duration;
 
 use crate::judge::path;
@@ -15,11 +15,7 @@ fn loaded(toml: &str, seed: u64) -> Summary {
         loads: vec![(Way::Up, at(10), at(20)), (Way::Down, at(23), at(33))],
         ..World::over(&path(toml), seed)
     };
-    let (trace, loads) = world.run_loaded();
-    let mut summary = Summary::of(Findings::of(&trace).unwrap());
-    let of = |(way, load): &(Way, _)| LoadFindings::of(*way, load, &summary.loaded[*way as usize], &summary);
-    summary.loads = loads.iter().filter_map(of).collect();
-    summary
+    world.measured().unwrap()
 }
 
 fn near(value: f64, expected: f64, share: f64) -> bool {

@@ -1,29 +1,16 @@
 //! What is fitted to a path has what the path has, and nothing else.
 
-use thalweg_probe::{Findings, LoadFindings, Summary, Way, model, train_rates};
+use thalweg_probe::model;
 use thalweg_units::Duration;
 
 use crate::judge::path;
-use crate::world::{HostClock, World};
+use crate::world::World;
 
 /// The model of a path that was measured for two minutes, as `thalweg probe --advise` does.
 fn fitted(down: &str, more: &str) -> String {
-    let at = Duration::from_secs;
     let toml =
         format!("up = {{ rate = \"10 Mbps\", delay = \"30 ms\", queue = \"100 ms\" }}\ndown = {{ {down} }}\n{more}");
-    let world = World {
-        length: at(120),
-        server_clock: HostClock { origin: 77_000_000_000_000, drift: 40 },
-        loads: vec![(Way::Up, at(10), at(20)), (Way::Down, at(24), at(34))],
-        trains: true,
-        ..World::over(&path(&toml), 3)
-    };
-    let (trace, loads, trains) = world.run_all();
-    let mut summary = Summary::of(Findings::of(&trace).unwrap());
-    let of = |(way, load): &(Way, _)| LoadFindings::of(*way, load, &summary.loaded[*way as usize], &summary);
-    summary.loads = loads.iter().filter_map(of).collect();
-    summary.trains = train_rates(&trains, trace.started);
-    model(&summary)
+    model(&World::advised(&path(&toml), 3).measured().unwrap())
 }
 
 /// The value of a key of the way down, without its unit.
@@ -121,9 +108,7 @@ fn a_way_that_the_measurement_fills_by_itself_is_as_slow_as_it_is() {
     let slow = "up = { rate = \"48 kbps\", delay = \"20 ms\", queue = \"100 ms\" }\n\
                 down = { rate = \"5 Mbps\", delay = \"20 ms\", queue = \"100 ms\" }";
     let world = World { length: Duration::from_secs(60), trains: true, ..World::over(&path(slow), 2) };
-    let (trace, _, trains) = world.run_all();
-    let mut summary = Summary::of(Findings::of(&trace).unwrap());
-    summary.trains = train_rates(&trains, trace.started);
+    let summary = world.measured().unwrap();
     let text = model(&summary);
     let up = text.split("[path.model.up]").nth(1).unwrap();
     assert!(up.starts_with("\nrate = \"48 kbps\"") || up.starts_with("\nrate = \"47 kbps\""), "{text}");

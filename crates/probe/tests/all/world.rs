@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 
 use thalweg_link::{Packet, PathConfig, Pipe, Streams};
-use thalweg_probe::{Break, Client, ClientConfig, Load, Server, ServerConfig, Trace, Train, Way};
+use thalweg_probe::{
+    Break, Client, ClientConfig, Findings, Load, LoadFindings, Server, ServerConfig, Summary, Trace, Train, Way,
+    train_rates,
+};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::bulk::Bulk;
@@ -93,25 +96,32 @@ impl World {
         }
     }
 
+    /// Two minutes with trains and a load of ten seconds each way, as `thalweg probe --advise` measures.
+    pub fn advised(hops: &[PathConfig], seed: u64) -> World {
+        let at = Duration::from_secs;
+        World {
+            length: at(120),
+            server_clock: HostClock { origin: 77_000_000_000_000, drift: 40 },
+            loads: vec![(Way::Up, at(10), at(20)), (Way::Down, at(24), at(34))],
+            trains: true,
+            ..World::over(hops, seed)
+        }
+    }
+
     /// Runs it; what was measured, times without a session, and the server.
     pub fn run(&self) -> (Trace, Vec<Break>, Server) {
         self.run_in_parts(&mut |_| None)
     }
 
-    /// The same with loads; what was measured, and the loads.
-    pub fn run_loaded(&self) -> (Trace, Vec<(Way, Load)>) {
-        let mut bulks = self.bulks();
-        let (trace, ..) = self.run_with(&mut bulks, &mut Vec::new(), &mut |_| None);
-        let loads = self.loads_of(&bulks, &trace);
-        (trace, loads)
-    }
-
-    /// The same with loads and trains.
-    pub fn run_all(&self) -> (Trace, Vec<(Way, Load)>, Vec<Train>) {
+    /// The same with loads and trains; what was found, or none if nothing came back.
+    pub fn measured(&self) -> Option<Summary> {
         let (mut bulks, mut trains) = (self.bulks(), Vec::new());
         let (trace, ..) = self.run_with(&mut bulks, &mut trains, &mut |_| None);
-        let loads = self.loads_of(&bulks, &trace);
-        (trace, loads, trains)
+        let mut summary = Summary::of(Findings::of(&trace)?);
+        let of = |(way, load): &(Way, _)| LoadFindings::of(*way, load, &summary.loaded[*way as usize], &summary);
+        summary.loads = self.loads_of(&bulks, &trace).iter().filter_map(of).collect();
+        summary.trains = train_rates(&trains, trace.started);
+        Some(summary)
     }
 
     fn loads_of(&self, bulks: &[Bulk], trace: &Trace) -> Vec<(Way, Load)> {

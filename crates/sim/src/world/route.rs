@@ -252,9 +252,10 @@ impl<'a> World<'a> {
             true => streams.scope("host").dice(name),
             false => streams.scope("host").dice(&format!("{name}/{n}")),
         };
-        let is_noisy = self.plan.host_delay && all.iter().any(|longest| *longest > Duration::ZERO);
-        let noisy = all.into_iter().enumerate().filter(|_| is_noisy);
-        noisy.map(|(n, longest)| Departures::new(longest, dice(n))).collect()
+        if !self.plan.host_delay || all.iter().all(Duration::is_zero) {
+            return Vec::new();
+        }
+        all.into_iter().enumerate().map(|(n, longest)| Departures::new(longest, dice(n))).collect()
     }
 
     /// The next change of a client's address has come.
