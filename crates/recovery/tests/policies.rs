@@ -20,7 +20,7 @@ fn accepted(field: &str) -> String {
 #[test]
 fn defaults_are_the_documented_ones() {
     let text = "controller=regain, start=peak-bandwidth, reduction=immediate, reordering=rack, \
-                rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, \
+                rtt=classic, pacing-rtt=bounded, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, \
                 pacing=on, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=abe";
     assert_eq!(Policies::default().to_string(), text);
     assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());

@@ -80,6 +80,8 @@ struct Members {
     next: u64,
     /// The last time that what they took was forgotten a little.
     faded: Instant,
+    /// When all connections were last looked at.
+    looked: Instant,
 }
 
 /// What is known of a connection.
@@ -167,7 +169,7 @@ impl Memory {
             // Data leave an eighth to state.
             budget: Budget::of_everything(limit / 8 * 7),
             idle,
-            members: Mutex::new(Members { all: BTreeMap::new(), next: 0, faded: now }),
+            members: Mutex::new(Members { all: BTreeMap::new(), next: 0, faded: now, looked: now }),
             wanted: Notify::new(),
             freed: Notify::new(),
         })
@@ -257,11 +259,16 @@ impl Memory {
     /// Looks at all connections.
     fn look(&self, now: Instant) {
         let mut members = self.members();
+        // A server that did not run, because its machine was suspended or busy, sent nothing that could be taken.
+        let stood_still = (now - members.looked).saturating_sub(2 * LOOK);
+        members.looked = now;
         let fades = (now - members.faded).as_secs();
         members.faded += Duration::from_secs(fades);
         let mut weighed = Vec::with_capacity(members.all.len());
         for (number, meter) in &mut members.all {
             let (held, taken) = meter.connection.figures();
+            meter.took += stood_still;
+            meter.since += stood_still;
             for _ in 0..fades.min(64) {
                 meter.lately -= meter.lately.div_ceil(FORGET);
             }
@@ -443,6 +450,26 @@ mod tests {
             assert_eq!(member.account().why(), None);
         }
         watch.abort();
+    }
+
+    /// Time in which the server did not run is no time in which its clients took nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stood_still_blames_no_client() {
+        let memory = Memory::new(LEAST, IDLE);
+        let [reader, silent] = std::array::from_fn(|_| memory.join());
+        let _requests = [&reader, &silent].map(|member| member.account().request(REQUEST));
+        let began = Instant::now();
+        memory.look(began + LOOK);
+        let after = began + 2 * IDLE;
+        memory.look(after);
+        assert_eq!((reader.account().why(), silent.account().why()), (None, None));
+        let mut now = after;
+        while now < after + IDLE {
+            now += LOOK;
+            reader.account().take(1);
+            memory.look(now);
+        }
+        assert_eq!((reader.account().why(), silent.account().why()), (None, Some(Why::Idle(IDLE))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ macro_rules! policies {
         /// assert_eq!(
         ///     policies.to_string(),
         ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, \
-        ///      pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, \
+        ///      pacing-rtt=bounded, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, \
         ///      undo=episode, pacing=off, growth-limit=unused, restart=keep, \
         ///      handshake=plain, tail=once, resume=off, mark=abe",
         /// );

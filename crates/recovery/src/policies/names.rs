@@ -61,9 +61,12 @@ choices! {
 choices! {
     #[doc = "The round-trip estimate over which pacing spreads a window."]
     PacingRttPolicy, "pacing-rtt" {
+        Bounded "bounded",
+            "the smoothed estimate of the rtt policy, at most twice the newest sample",
+            "unless there is a reason to pace by another estimate: an interruption does not slow down what follows it";
         Smoothed "smoothed",
             "the smoothed estimate of the rtt policy",
-            "unless there is a reason to pace by an estimate other than the probe timer's";
+            "to follow the formula of RFC 9002 section 7.7";
         Classic "classic",
             "an exponential average over samples",
             "with a per-round rtt policy, to pace as with rtt=classic";
@@ -73,7 +76,7 @@ choices! {
         Short "short",
             "the smallest of the last eight samples that are at least a millisecond apart",
             "to send faster while a queue builds up";
-    } default Smoothed
+    } default Bounded
 }
 
 choices! {

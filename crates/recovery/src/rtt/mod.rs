@@ -203,6 +203,7 @@ impl Rtt {
         let smoothed =
             |estimate: Option<(Duration, Duration)>| estimate.map_or(self.smoothed, |(smoothed, _)| smoothed);
         self.paced = match self.policies.pacing {
+            PacingRttPolicy::Bounded => self.smoothed.min(self.adjusted.saturating_mul(2)),
             PacingRttPolicy::Smoothed => self.smoothed,
             PacingRttPolicy::Classic => smoothed(classic),
             PacingRttPolicy::PerRound => smoothed(per_round),

@@ -242,6 +242,26 @@ fn pacing_and_start_exit_have_estimates_of_their_own() {
     }
 }
 
+/// An interruption makes the average a multiple of what the path takes afterwards. A window spread over such an average
+/// would leave at a fraction of its rate, for as many round trips as the average needs to come down.
+#[test]
+fn after_an_interruption_a_window_is_spread_over_two_round_trips_at_most() {
+    let mut rtt = of("");
+    for now in [10, 20, 30] {
+        sample(&mut rtt, now, 10);
+    }
+    sample(&mut rtt, 1_000, 1_000);
+    assert_eq!(rtt.paced, rtt.smoothed, "while the newest sample is a long one, it counts");
+    sample(&mut rtt, 1_001, 10);
+    assert!(rtt.smoothed > ms(100));
+    assert_eq!(rtt.paced, ms(20));
+    let mut smoothed = of("pacing-rtt=smoothed");
+    for (now, latest) in [(10, 10), (1_000, 1_000), (1_001, 10)] {
+        sample(&mut smoothed, now, latest);
+    }
+    assert_eq!(smoothed.paced, smoothed.smoothed);
+}
+
 proptest! {
     #[test]
     fn the_average_stays_between_the_extremes(samples in proptest::collection::vec((1u64..5_000_000_000, 0u64..100_000_000), 1..50)) {
