@@ -8,7 +8,8 @@
 //!
 //! a loss, not a mark, is congestion if
 //!   losses of late follow the own flight (`evidence`), or
-//!   packets of late waited long (`waits`) in a queue too short to show in a sample, or
+//!   packets of late waited long (`waits`), those next to lost ones the most, in a queue too short to show in a
+//!   sample, or
 //!   of the latest packets more than 2 % were lost; a fifth, if losses do not follow the flight and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
@@ -232,7 +233,7 @@ impl Regain {
         if signal != Signal::Loss || !self.has_started || self.lowest[0] == Duration::MAX {
             return Cause::Congestion;
         }
-        let is_busy = self.waits.is_busy();
+        let is_busy = self.waits.is_busy() && !self.waits.is_jitter();
         let most = match self.evidence.latest() {
             Some(Verdict::Dependent) => return Cause::Congestion,
             Some(Verdict::Independent) if !is_busy => INDEPENDENT_DIVISOR,

@@ -4,6 +4,8 @@
 //! wait   receive time - send time, above the least of late
 //! long   wait > longest wait of late / 2, and > 0.75 ms
 //! busy   one of the latest 48 waits was long
+//! near   the waits before and after a packet that was lost
+//! jitter of 12 near waits or more, at most 1/8 more were long than of all waits, of which less than 3/4 were
 //! ```
 //!
 //! Only packets that begin a burst count: the others of it wait for one another. Where the receiver does not report
@@ -14,8 +16,12 @@
 //! wait about as long as any ever does tells it: a link with such a queue that several flows keep full is busy nearly
 //! always, and one that loses packets by chance is not, for most of its packets do not wait.
 //!
-//! What it cannot know: a queue below the noise of hosts that measure, or below jitter of the path. Where waits are
-//! as often long as short without a queue, the path is busy always. A receiver that reports shorter waits of long
+//! Where a host or the path delays packets at random, waits of half the longest come all the time without a queue. A
+//! queue that loses packets is full when it does: the packets next to a lost one wait long more often than others. Next
+//! to a packet that was lost by chance, waits are as they are elsewhere.
+//!
+//! What it cannot know: a queue below the noise of hosts that measure, or below jitter of the path. Until six packets
+//! were lost, or where the receiver does not report times, jitter passes for a queue. A receiver that reports shorter waits of long
 //! ones hides a queue: it gains what a sender would gain that does not look for one.
 //!
 //! | constant | value | what it trades |
@@ -24,6 +30,8 @@
 //! | least border | 0.75 ms | what hosts add by waking up late; queues below it are not seen |
 //! | samples | 48 | fewer take a queue that others fill half of the time for empty; more make it seldom empty under jitter |
 //! | memory | 1/64 per round trip, at either end | longer takes one packet that a host held up for the length of a queue |
+//! | near | 12, 1/8 | more of them leave losses by chance to CUBIC for longer; a larger excess misses queues that bursts fill at times |
+//! | all | 3/4 | a higher part takes a queue that is nearly always full for jitter |
 
 use thalweg_units::{Duration, DurationExt};
 
@@ -37,6 +45,17 @@ const LEAST_BORDER: i128 = 750_000;
 const SAMPLES: u32 = 48;
 /// The part of the range that each round trip forgets, at either end.
 const MEMORY_DIVISOR: i128 = 64;
+/// Of so many waits next to lost packets …
+const LEAST_NEAR: u32 = 12;
+/// … more than elsewhere are long where a queue has lost them, by one in so many …
+const NEAR_EXCESS: u64 = 8;
+/// … unless so many of all waits are long that there is no elsewhere.
+const ALWAYS: (u64, u64) = (3, 4);
+/// When so many have been counted next to lost packets, and in all, half of them are forgotten.
+const MOST_NEAR: u32 = 64;
+const MOST_ALL: u32 = 1_024;
+/// Gaps among the packets that arrived, of which it is not known yet whether they were lost.
+const GAPS: usize = 16;
 
 /// See the [module](self). Delays are in nanoseconds, and contain by how much the receiver's clock is ahead.
 #[derive(Copy, Clone, Debug)]
@@ -49,11 +68,47 @@ pub(super) struct Waits {
     is_told: bool,
     /// Short waits in a row.
     short: u32,
+    /// The place among those sent of the latest packet that arrived.
+    latest_order: u64,
+    /// Whether the latest wait was long.
+    was_long: bool,
+    gaps: [Gap; GAPS],
+    /// How many gaps there have been.
+    gaps_seen: usize,
+    /// Waits next to lost packets, and how many of them were long.
+    near: u32,
+    near_long: u32,
+    /// All waits of late, and how many of them were long.
+    all: u32,
+    all_long: u32,
+}
+
+/// Packets that have not arrived, though later ones have.
+#[derive(Copy, Clone, Debug, Default)]
+struct Gap {
+    /// The place of the last packet before them and of the first one after them; both 0: nothing is missing any more.
+    before: u64,
+    after: u64,
+    /// Whether the wait before them was long, and the one after them, as soon as there is one.
+    long: (bool, Option<bool>),
 }
 
 impl Waits {
     pub(super) fn new() -> Waits {
-        Waits { range: None, latest_sent: 0, is_told: false, short: SAMPLES }
+        Waits {
+            range: None,
+            latest_sent: 0,
+            is_told: false,
+            short: SAMPLES,
+            latest_order: 0,
+            was_long: false,
+            gaps: [Gap::default(); GAPS],
+            gaps_seen: 0,
+            near: 0,
+            near_long: 0,
+            all: 0,
+            all_long: 0,
+        }
     }
 
     /// An ACK arrived.
@@ -63,11 +118,15 @@ impl Waits {
         }
         for arrival in event.arrivals.iter().filter(|arrival| arrival.is_told) {
             let sent = arrival.sent.as_nanos();
+            self.note_gap(arrival.order);
             if sent > self.latest_sent {
                 self.latest_sent = sent;
                 self.sample(i128::from(arrival.received.nanos()) - i128::from(sent));
             }
             self.is_told = true;
+        }
+        for loss in event.losses {
+            self.note_loss(loss.order);
         }
         if event.has_rtt_sample && !self.is_told {
             self.sample(event.rtt.adjusted.nanos().into());
@@ -81,6 +140,41 @@ impl Waits {
         let wait = delay - least;
         let is_long = wait > LEAST_BORDER.max((longest - least) / BORDER_DIVISOR);
         self.short = if is_long { 0 } else { self.short.saturating_add(1) };
+        self.was_long = is_long;
+        if self.all >= MOST_ALL {
+            self.all /= 2;
+            self.all_long /= 2;
+        }
+        self.all += 1;
+        self.all_long += u32::from(is_long);
+        let newest = &mut self.gaps[self.gaps_seen.wrapping_sub(1) % GAPS];
+        newest.long.1.get_or_insert(is_long);
+    }
+
+    /// A packet arrived that was sent in this place.
+    fn note_gap(&mut self, order: u64) {
+        let before = self.latest_order;
+        if order <= before {
+            return;
+        }
+        self.latest_order = order;
+        if before != 0 && order > before + 1 {
+            self.gaps[self.gaps_seen % GAPS] = Gap { before, after: order, long: (self.was_long, None) };
+            self.gaps_seen = self.gaps_seen.wrapping_add(1);
+        }
+    }
+
+    /// The packet that was sent in this place was lost. Those lost in a row count once.
+    fn note_loss(&mut self, order: u64) {
+        let Some(gap) = self.gaps.iter_mut().find(|gap| gap.before < order && order < gap.after) else { return };
+        let (before, after) = gap.long;
+        *gap = Gap::default();
+        if self.near >= MOST_NEAR {
+            self.near /= 2;
+            self.near_long /= 2;
+        }
+        self.near += 1 + u32::from(after.is_some());
+        self.near_long += u32::from(before) + u32::from(after == Some(true));
     }
 
     fn forget(&mut self) {
@@ -96,6 +190,14 @@ impl Waits {
         self.short < SAMPLES
     }
 
+    /// Whether packets next to lost ones waited long no more often than others: then no queue has lost them.
+    pub(super) fn is_jitter(&self) -> bool {
+        let [near, near_long, all, all_long] = [self.near, self.near_long, self.all, self.all_long].map(u64::from);
+        self.near >= LEAST_NEAR
+            && near_long * all * NEAR_EXCESS <= near * (all_long * NEAR_EXCESS + all)
+            && all_long * ALWAYS.1 < all * ALWAYS.0
+    }
+
     /// The longest wait of late.
     pub(super) fn longest(&self) -> Duration {
         let range = self.range.map_or(0, |(least, longest)| longest - least);
@@ -106,7 +208,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::Arrival;
+    use crate::congestion::{Arrival, LossSample};
     use crate::testing::{Scene, ms};
     use thalweg_units::Instant;
 
@@ -181,6 +283,53 @@ mod tests {
         }
         receiver.ack(false, &[2_000]);
         assert!(receiver.waits.is_busy(), "2 ms of {:?}", receiver.waits.longest());
+    }
+
+    /// Loses the third of every five packets, 30 times; `wait` says how long each waits.
+    fn lossy(wait: impl Fn(u64) -> u64) -> Waits {
+        lossy_until(150, wait)
+    }
+
+    fn lossy_until(last: u64, wait: impl Fn(u64) -> u64) -> Waits {
+        let mut waits = Waits::new();
+        let mut scene = Scene::new();
+        for order in 1..=last {
+            let sent = Instant::from_nanos(order * 5_000_000);
+            if order % 5 == 3 {
+                continue;
+            }
+            let received = us(7_000_000 + order * 5_000 + wait(order));
+            let arrivals = [Arrival { sent, order, bytes: 1_200, received, is_told: true }];
+            let lost = LossSample {
+                bytes: 1_200,
+                sent,
+                order: order.saturating_sub(2),
+                delivered: 0,
+                lost: 0,
+                in_flight: 0,
+                application_limited: false,
+            };
+            let losses = if order % 5 == 0 { core::slice::from_ref(&lost) } else { &[] };
+            waits.observe(&AckEvent { arrivals: &arrivals, losses, ..scene.ack(1_200, None, false) });
+        }
+        waits
+    }
+
+    #[test]
+    fn waits_that_are_as_long_elsewhere_as_next_to_lost_packets_are_jitter() {
+        // Evenly spread over two milliseconds: half of them are long.
+        assert!(lossy(|order| order * 1_237 % 2_000).is_jitter());
+        // The queue is full where packets are lost, and empty elsewhere.
+        assert!(!lossy(|order| if order % 5 == 2 || order % 5 == 4 { 1_900 } else { order % 7 }).is_jitter());
+        // It is always full.
+        assert!(!lossy(|order| if order % 20 == 0 { 0 } else { 1_900 + order % 7 }).is_jitter());
+    }
+
+    #[test]
+    fn six_lost_packets_tell_jitter_and_five_do_not() {
+        let waits = |lost: u64| lossy_until(5 * lost, |order| order * 1_237 % 2_000);
+        assert!(waits(5).is_busy() && !waits(5).is_jitter());
+        assert!(waits(6).is_busy() && waits(6).is_jitter());
     }
 
     #[test]
