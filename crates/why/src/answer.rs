@@ -8,7 +8,7 @@ use crate::Cause;
 use crate::fit::{Reading, fit};
 use crate::gather::{Facts, Limit};
 use crate::read::{Item, Reader};
-use crate::world::World;
+use crate::world::{World, run_all};
 
 /// How near the run in virtual time has to come to the log.
 const NEAR: f64 = 0.10;
@@ -168,8 +168,9 @@ impl Answer {
         others.extend(self.worlds.iter().filter(|(world, _)| self.is_extreme(world)).map(|(world, _)| world.clone()));
         let margin = margin(first.cause);
         let (mut from, mut to) = (first.from + margin, first.to - margin);
-        for world in others {
-            if let (Some(with), Some(without)) = (world.run(None)?, world.without(first.cause).run(None)?) {
+        let pairs: Vec<World> = others.into_iter().flat_map(|world| [world.without(first.cause), world]).collect();
+        for pair in run_all(&pairs)?.chunks_exact(2) {
+            if let [Some(without), Some(with)] = pair {
                 let share = 1.0 - without.nanos() as f64 / with.nanos().max(1) as f64;
                 (from, to) = (from.min(share), to.max(share));
             }
@@ -273,11 +274,8 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
         );
         worlds.push(reading.with_rate(&reading.world, high));
     }
-    let mut ran = Vec::new();
-    for world in worlds {
-        let again = world.run(None)?;
-        ran.push((world, again));
-    }
+    let again = run_all(&worlds)?;
+    let mut ran: Ran = worlds.into_iter().zip(again).collect();
     // Losses that a policer or a queue explains are not by chance.
     let is_sure = reading.is_surely_policed();
     for explain in if is_sure { [policed, plain] } else { [plain, policed] } {
@@ -296,8 +294,9 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
     ran.sort_by(order);
     let bases: Vec<World> = ran.iter().take(2).map(|(world, _)| world.clone()).collect();
     let mut best = ran.remove(0);
-    for world in bases.iter().flat_map(|base| others(reading, base)) {
-        let again = world.run(None)?;
+    let others: Vec<World> = bases.iter().flat_map(|base| others(reading, base)).collect();
+    let again = run_all(&others)?;
+    for (world, again) in others.into_iter().zip(again) {
         if far(reading, again) < far(reading, best.1) - 0.04 {
             best = (world, again);
         }

@@ -21,8 +21,8 @@
 //! to a packet that was lost by chance, waits are as they are elsewhere.
 //!
 //! What it cannot know: a queue below the noise of hosts that measure, or below jitter of the path. Until six packets
-//! were lost, or where the receiver does not report times, jitter passes for a queue. A receiver that reports shorter waits of long
-//! ones hides a queue: it gains what a sender would gain that does not look for one.
+//! were lost, or where the receiver does not report times, jitter passes for a queue. A receiver that reports shorter
+//! waits of long ones hides a queue: it gains what a sender would gain that does not look for one.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
