@@ -370,6 +370,7 @@ impl World {
         Ok(savings)
     }
 }
+
 /// [`World::run`] of each, on all processors: a run is one thread's work, and which ends first changes nothing.
 pub(crate) fn run_all(worlds: &[World]) -> Result<Vec<Option<Duration>>, PlanError> {
     let next = AtomicUsize::new(0);

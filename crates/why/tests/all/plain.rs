@@ -109,8 +109,8 @@ fn a_full_path_has_nothing_to_gain() {
     assert!(sentence.contains("nothing to gain"), "{sentence}");
 }
 
-/// The example of the page on slow transfers: pacing holds the sender back for a third of the time and costs nothing,
-/// for it is the receive window that the window is paced to.
+/// The example of the page on slow transfers: pacing holds the sender back for a third of the time and is no cause. The
+/// receive window costs more than half of it.
 #[test]
 fn where_the_sender_waits_is_not_why_it_is_slow() {
     let mut world = world();
@@ -122,7 +122,7 @@ fn where_the_sender_waits_is_not_why_it_is_slow() {
     let share = |name: &str| report.waited.iter().find(|(other, _)| other == name).map_or(0.0, |(_, share)| *share);
     assert_eq!(report.cause, Some(Cause::ReceiveWindow));
     assert!(share("pacing") > 0.2, "{:?}", report.waited);
-    assert!(report.causes[0].share > 0.3, "{}", report.causes[0].share);
+    assert!(report.causes[0].share > 0.5, "{}", report.causes[0].share);
     let text = report.text();
     for part in ["saved without it", "try", "where the sender waited", "the receive window"] {
         assert!(text.contains(part), "{text}");

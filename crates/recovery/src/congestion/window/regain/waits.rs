@@ -70,17 +70,32 @@ pub(super) struct Waits {
     short: u32,
     /// The place among those sent of the latest packet that arrived.
     latest_order: u64,
-    /// Whether the latest wait was long.
-    was_long: bool,
     gaps: [Gap; GAPS],
     /// How many gaps there have been.
     gaps_seen: usize,
-    /// Waits next to lost packets, and how many of them were long.
-    near: u32,
-    near_long: u32,
-    /// All waits of late, and how many of them were long.
+    /// Waits next to lost packets.
+    near: Tally,
+    /// All waits.
+    all: Tally,
+}
+
+/// Waits of late, and how many of them were long.
+#[derive(Copy, Clone, Debug, Default)]
+struct Tally {
+    long: u32,
     all: u32,
-    all_long: u32,
+}
+
+impl Tally {
+    /// Counts waits; forgets half of the others once they are so many.
+    fn count(&mut self, long: u32, all: u32, most: u32) {
+        if self.all >= most {
+            self.all /= 2;
+            self.long /= 2;
+        }
+        self.all += all;
+        self.long += long;
+    }
 }
 
 /// Packets that have not arrived, though later ones have.
@@ -101,13 +116,10 @@ impl Waits {
             is_told: false,
             short: SAMPLES,
             latest_order: 0,
-            was_long: false,
             gaps: [Gap::default(); GAPS],
             gaps_seen: 0,
-            near: 0,
-            near_long: 0,
-            all: 0,
-            all_long: 0,
+            near: Tally::default(),
+            all: Tally::default(),
         }
     }
 
@@ -140,13 +152,7 @@ impl Waits {
         let wait = delay - least;
         let is_long = wait > LEAST_BORDER.max((longest - least) / BORDER_DIVISOR);
         self.short = if is_long { 0 } else { self.short.saturating_add(1) };
-        self.was_long = is_long;
-        if self.all >= MOST_ALL {
-            self.all /= 2;
-            self.all_long /= 2;
-        }
-        self.all += 1;
-        self.all_long += u32::from(is_long);
+        self.all.count(u32::from(is_long), 1, MOST_ALL);
         let newest = &mut self.gaps[self.gaps_seen.wrapping_sub(1) % GAPS];
         newest.long.1.get_or_insert(is_long);
     }
@@ -159,7 +165,7 @@ impl Waits {
         }
         self.latest_order = order;
         if before != 0 && order > before + 1 {
-            self.gaps[self.gaps_seen % GAPS] = Gap { before, after: order, long: (self.was_long, None) };
+            self.gaps[self.gaps_seen % GAPS] = Gap { before, after: order, long: (self.was_long(), None) };
             self.gaps_seen = self.gaps_seen.wrapping_add(1);
         }
     }
@@ -169,12 +175,8 @@ impl Waits {
         let Some(gap) = self.gaps.iter_mut().find(|gap| gap.before < order && order < gap.after) else { return };
         let (before, after) = gap.long;
         *gap = Gap::default();
-        if self.near >= MOST_NEAR {
-            self.near /= 2;
-            self.near_long /= 2;
-        }
-        self.near += 1 + u32::from(after.is_some());
-        self.near_long += u32::from(before) + u32::from(after == Some(true));
+        let long = u32::from(before) + u32::from(after == Some(true));
+        self.near.count(long, 1 + u32::from(after.is_some()), MOST_NEAR);
     }
 
     fn forget(&mut self) {
@@ -185,6 +187,11 @@ impl Waits {
         }
     }
 
+    /// Whether the latest wait was long.
+    fn was_long(&self) -> bool {
+        self.short == 0
+    }
+
     /// Whether one of the latest packets had a long wait.
     pub(super) fn is_busy(&self) -> bool {
         self.short < SAMPLES
@@ -192,8 +199,9 @@ impl Waits {
 
     /// Whether packets next to lost ones waited long no more often than others: then no queue has lost them.
     pub(super) fn is_jitter(&self) -> bool {
-        let [near, near_long, all, all_long] = [self.near, self.near_long, self.all, self.all_long].map(u64::from);
-        self.near >= LEAST_NEAR
+        let (near, near_long) = (u64::from(self.near.all), u64::from(self.near.long));
+        let (all, all_long) = (u64::from(self.all.all), u64::from(self.all.long));
+        self.near.all >= LEAST_NEAR
             && near_long * all * NEAR_EXCESS <= near * (all_long * NEAR_EXCESS + all)
             && all_long * ALWAYS.1 < all * ALWAYS.0
     }
