@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::live::Live;
 use super::loading::Loading;
 use super::measured::Measured;
-use super::socket::{Clock, PORT, Socket};
+use super::socket::{Arrival, Clock, PORT, Socket};
 use super::table::Table;
 use super::timers::Timers;
 use super::{chance, hop, https, json, load, page, words};
@@ -242,9 +242,7 @@ impl ClientArgs {
         while let Some(due) = client.poll_timeout() {
             tokio::select! {
                 () = tokio::time::sleep_until(clock.runtime(due)) => {}
-                received = socket.receive(|now, arrival| {
-                    client.receive(now, arrival.at, arrival.ecn, arrival.bytes);
-                }) => noted(received, clock.now(), &mut client),
+                received = socket.receive(into(&mut client)) => noted(received, clock.now(), &mut client),
                 _ = ticks.tick() => {
                     if let Some(part) = client.cut(clock.now()) {
                         parts.add(&part);
@@ -276,7 +274,12 @@ impl ClientArgs {
                 }
             }
             while let Some(ecn) = client.poll_transmit(clock.now(), &mut out) {
-                noted(socket.send(&out, ecn), clock.now(), &mut client);
+                let sent = socket.send(&out, ecn);
+                if sent.is_err() {
+                    // What arrived before counts first, such as that the server was stopped.
+                    noted(socket.take(into(&mut client)), clock.now(), &mut client);
+                }
+                noted(sent, clock.now(), &mut client);
             }
         }
         live.end();
@@ -460,6 +463,11 @@ fn writable(file: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Hands datagrams over to the client.
+fn into(client: &mut Client) -> impl FnMut(Instant, Arrival<'_>) + use<'_> {
+    |now, arrival| client.receive(now, arrival.at, arrival.ecn, arrival.bytes)
 }
 
 /// What the system says of the server's port. Everything else is as if the datagram had been lost.

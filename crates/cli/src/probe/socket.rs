@@ -104,20 +104,38 @@ impl Socket {
     /// Waits for datagrams, and hands over those that are there.
     ///
     /// # Errors
-    /// What the system says, which may concern a datagram that was sent.
-    pub(super) async fn receive(&mut self, mut each: impl FnMut(Instant, Arrival<'_>)) -> io::Result<()> {
+    /// As [`take`](Self::take).
+    pub(super) async fn receive(&mut self, each: impl FnMut(Instant, Arrival<'_>)) -> io::Result<()> {
         self.io.readable().await?;
+        self.hand_over(true, each)
+    }
+
+    /// Hands over the datagrams that are there.
+    ///
+    /// # Errors
+    /// What the system says, which may concern a datagram that was sent. It says so before it gives what had arrived
+    /// earlier: that is handed over all the same.
+    pub(super) fn take(&mut self, each: impl FnMut(Instant, Arrival<'_>)) -> io::Result<()> {
+        self.hand_over(false, each)
+    }
+
+    /// The runtime may not know yet of datagrams that it has not been asked to wait for.
+    fn hand_over(&mut self, runtime_knows: bool, mut each: impl FnMut(Instant, Arrival<'_>)) -> io::Result<()> {
         let Socket { io, state, clock, buffer, stamped } = self;
+        let mut said = Ok(());
         loop {
             let mut meta = [RecvMeta::default()];
-            let received = {
-                let mut slices = [IoSliceMut::new(buffer)];
-                io.try_io(Interest::READABLE, || state.recv(UdpSockRef::from(&*io), &mut slices, &mut meta))
-            };
+            let mut slices = [IoSliceMut::new(buffer)];
+            let mut receive = || state.recv(UdpSockRef::from(&*io), &mut slices, &mut meta);
+            let received = if runtime_knows { io.try_io(Interest::READABLE, receive) } else { receive() };
             match received {
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return said,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    said = Err(error);
+                    continue;
+                }
                 Err(error) => return Err(error),
             }
             let [meta] = meta;
@@ -189,6 +207,20 @@ mod tests {
             }
             assert!(server.is_stamped());
         }
+    }
+
+    #[tokio::test]
+    async fn what_arrived_before_an_error_is_handed_over() {
+        let clock = Clock::start();
+        let server = Socket::bind("127.0.0.1:0".parse().unwrap(), clock).unwrap();
+        let mut client = Socket::connect(server.local_addr().unwrap(), clock).await.unwrap();
+        server.send_to(Peer { address: client.local_addr().unwrap(), local: None }, b"bye", Ecn::NotEct).unwrap();
+        drop(server);
+        client.send(b"one", Ecn::NotEct).unwrap();
+        let mut seen = Vec::new();
+        let received = client.receive(|_, arrival| seen.push(arrival.bytes.to_vec())).await;
+        assert_eq!(seen, [b"bye"]);
+        assert_eq!(received.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]
