@@ -273,6 +273,11 @@ fn readings(reading: &Reading) -> Result<Vec<(World, Option<Duration>)>, WhyErro
                 .map(|rate| reading.with_rate(&reading.world, rate)),
         );
         worlds.push(reading.with_rate(&reading.world, high));
+        if reading.world.has(Cause::WayBack) || reading.world.has(Cause::BusyHost) {
+            // What came back says nothing of the rate.
+            let rates = (2..6).map(|doublings| low.mul_ratio(1 << doublings, 1)).filter(|rate| *rate < high);
+            worlds.extend(rates.map(|rate| reading.with_rate(&reading.world, rate)));
+        }
     }
     let again = run_all(&worlds)?;
     let mut ran: Ran = worlds.into_iter().zip(again).collect();
@@ -357,6 +362,12 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
     }
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));
+    }
+    if !reading.unclear.is_empty() {
+        let (mut held, mut lost) = (world.clone(), world.clone());
+        held.path.suspensions.extend(&reading.unclear);
+        lost.path.outages.extend(&reading.unclear);
+        others.extend([held, lost]);
     }
     others
 }

@@ -91,7 +91,7 @@ impl Part {
             }
             Part::RoundTrip => world.path.round_trip = other.path.round_trip,
             Part::ChanceLoss => (world.path.loss, world.path.lost) = (other.path.loss, other.path.lost),
-            Part::Reordering => world.path.reorder = other.path.reorder,
+            Part::Reordering => (world.path.reorder, world.path.late) = (other.path.reorder, other.path.late),
             Part::Interruption => {
                 (world.path.outages, world.path.suspensions) = (other.path.outages, other.path.suspensions);
             }

@@ -35,6 +35,8 @@ pub(crate) struct Reading {
     /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
     /// were lost.
     pub(crate) stops: Vec<(f64, f64, bool)>,
+    /// Silences that may be interruptions: the sender may also have waited for the newest packets, which were lost.
+    pub(crate) unclear: Vec<Span>,
     /// The policer that the losses look like.
     policed: Option<Policed>,
     /// The client's first packet, milliseconds in the log.
@@ -84,20 +86,23 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         rate: Rate::from_bps((rate * 8000.0) as u64),
         back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
         round_trip: millis(round_trip),
-        queue: levels.queue as u64,
+        queue: if back.is_some() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
         lost: levels.chance.clone(),
         reorder: reorder(facts),
+        late: late(facts),
         ..Path::clean(Rate::from_bps(0), Duration::ZERO, 0)
     };
     let zero = if is_up { start } else { start - round_trip / 2.0 - first_packet };
-    interruptions(facts, zero, packet, &mut path);
+    let unclear = interruptions(facts, zero, packet, &mut path);
     path.mtu = drop.map(|drop| (millis(drop.at - zero), drop.size.saturating_add(HEADERS as u32)));
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
     // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
     let ahead = if is_up && load.pieces == 1 { round_trip / 2.0 } else { 0.0 };
-    let not_seen = if is_up { 0.0 } else { (first_packet - waited).max(0.0) };
+    let not_seen = if is_up { 0.0 } else { first_packet };
+    // Acknowledgments wait for each other on a thin way back: when the data came says when they left.
+    let end = if back.is_some() { end.min(last_data(facts) + round_trip) } else { end };
     let completion = millis(end - start - ahead + not_seen);
     let world = World { path, credit, sender, load, seed: 1 };
     let rate_of = |rate: f64| Rate::from_bps((rate * 8000.0) as u64);
@@ -117,6 +122,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
         stops,
+        unclear,
         policed: policed(facts),
         drop,
         zero,
@@ -162,8 +168,11 @@ impl Reading {
     pub(crate) fn with_rate(&self, world: &World, rate: Rate) -> World {
         let mut world = world.clone();
         let queue = world.path.queue as f64 * rate.bps() as f64 / world.path.rate.bps().max(1) as f64;
+        let round_trip = self.world.path.round_trip.as_secs_f64() * 1000.0;
+        let is_thin = world.has(Cause::WayBack);
+        let queue = if is_thin { unseen_queue(rate.bps() as f64 / 8000.0, round_trip) } else { queue };
         (world.path.queue, world.path.rate) = (queue as u64, rate);
-        if !world.has(Cause::WayBack) {
+        if !is_thin {
             world.path.back = world.path.back.max(rate);
         }
         let (shortest, size) = (self.shortest.as_secs_f64() * 1000.0, f64::from(world.sender.max_datagram));
@@ -183,6 +192,18 @@ fn end(facts: &Facts, round_trip: f64) -> f64 {
     // Whoever closes, or has answered what was sent, has everything.
     let is_over = facts.course.is_closed || facts.header.vantage_point.as_deref() == Some("client");
     if is_over { due.min(facts.course.last.max(acked)) } else { due }
+}
+
+/// A queue that acknowledgments hide which wait for each other on the way back: bytes, for a rate in bytes a
+/// millisecond.
+fn unseen_queue(rate: f64, round_trip: f64) -> f64 {
+    (rate * round_trip).max(15_000.0)
+}
+
+/// When the data left that came last, milliseconds: the last that were new, or that were sent again for a loss.
+fn last_data(facts: &Facts) -> f64 {
+    let (_, last) = facts.waits.span.unwrap_or_default();
+    if facts.flight.losses.lost.is_empty() { last } else { facts.waits.last_piece }
 }
 
 /// The largest first window that a sender without a configuration is taken to have, bytes.
@@ -257,12 +278,16 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             let most = UNKNOWN_MOST.max(top);
             // What is set by hand is set for paths like the one.
             let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
-            let is_capped = facts.header.own.as_ref().is_some_and(|own| own.get("max_rate").is_some());
+            let cap = facts.header.own.as_ref().and_then(|own| own.get("max_rate")?.as_f64()).map(|bps| bps / 8000.0);
+            // What left before the limit took effect came as fast as the bottleneck serves.
+            if cap.is_some_and(|cap| top > ABOVE_CAP * cap) {
+                return (top * on_wire, Some((0.95 * top * on_wire, 1.3 * top * on_wire)), top * on_wire);
+            }
             if let Some(rate) = facts.flight.rate_by_size().filter(|rate| *rate > 0.8 * top && *rate < most) {
                 let (rate, low, high) = (rate.max(1.05 * top), (0.7 * rate).max(top), 1.4 * rate.max(top));
                 return (rate * on_wire, Some((low * on_wire, high * on_wire)), top * on_wire);
             }
-            let middle = match (waits, is_capped) {
+            let middle = match (waits, cap.is_some()) {
                 (_, true) => (1.7 * top).min(most),
                 (true, false) => (2.5 * top).min(most),
                 _ => math::sqrt(top * most),
@@ -271,6 +296,9 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
         }
     }
 }
+
+/// So much faster than the limit that was set, something did not wait for it: a ratio.
+const ABOVE_CAP: f64 = 1.2;
 
 /// So many bytes of packets that left together tell the rate.
 const TRAINS: f64 = 8_000.0;
@@ -370,14 +398,20 @@ fn is_in(early: &Early, lost: &Lost) -> bool {
 /// In an outage, what is sent is lost: what left while it lasted, or the newest of what was on its way.
 fn is_outage(silence: &Silence) -> bool {
     let is_tail_lost = silence.is_tail_lost && silence.lost > silence.acked / 4;
-    silence.lost >= 2 && (silence.last_lost.is_some() || is_tail_lost)
+    silence.lost >= 2 && (silence.last_lost.is_some() || is_tail_lost) && !has_survivors(silence)
+}
+
+/// What was sent long before anything came, and was not lost: nothing comes through an outage.
+fn has_survivors(silence: &Silence) -> bool {
+    let round_trip = silence.round_trip;
+    silence.first_acked.is_some_and(|sent| sent > silence.from + round_trip && silence.to - sent > 2.0 * round_trip)
 }
 
 /// In a suspension, what is sent comes later. A queue may have lost some of it before. Where the newest are lost, the
 /// sender waited.
 fn is_suspension(silence: &Silence) -> bool {
     let is_little = silence.first_acked.is_some() || silence.lost <= 1 + silence.acked / 10;
-    !is_outage(silence) && !silence.is_tail_lost && is_little && silence.held >= 1
+    !is_outage(silence) && (!silence.is_tail_lost || has_survivors(silence)) && is_little && silence.held >= 1
 }
 
 /// How long a silence has to be, beyond what packets that came late explain, milliseconds.
@@ -389,28 +423,34 @@ fn is_long(facts: &Facts, silence: &Silence, packet: f64) -> bool {
     silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + if is_reordered { usual } else { 0.0 }
 }
 
-/// Reads outages and suspensions; `zero` is the client's first packet.
+/// Reads outages and suspensions, and returns what may be one or the other or neither; `zero` is the client's first
+/// packet.
 /// `packet` is the time of a packet on the bottleneck, in milliseconds.
-fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
+fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) -> Vec<Span> {
     let half = path.round_trip.as_secs_f64() * 500.0;
     let span = |from: f64, to: f64| -> Span {
         let from = (from - zero).max(0.0);
         (millis(from), millis((to - zero).max(from + 1.0)))
     };
+    let held = |silence: &Silence| {
+        let due = (silence.to - silence.excess).max(silence.from);
+        span((silence.from + due) / 2.0, silence.to)
+    };
+    let mut unclear = Vec::new();
     let shortest = facts.flight.least.unwrap_or(0.0);
     for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
         let mut lost: Vec<f64> =
             facts.flight.losses.lost.values().filter(|lost| is_in(early, lost)).map(|lost| lost.sent).collect();
         lost.sort_by(f64::total_cmp);
-        if let Some(first_lost) = lost.first().copied() {
-            // It began between the last that came through and the first that was lost.
+        if let (Some(first_lost), Some(last_lost)) = (lost.first().copied(), lost.last().copied()) {
+            // It began between the last that came through and the first that was lost, and before the answer to the
+            // former was on its way: that never came.
             let through = early.asked.iter().copied().take_while(|sent| *sent < first_lost).last();
-            let begin = through.map_or(first - 1.0, |through| (through + first_lost) / 2.0);
-            // What was answered at last, and what was sent before it.
-            let answered = early.asked.iter().rposition(|sent| *sent <= next - shortest * 0.9).unwrap_or(0);
-            let before = early.asked[..answered].last().copied().unwrap_or(first);
-            let end = (early.asked.get(answered).copied().unwrap_or(next - half) + before) / 2.0;
+            let begin = through.map_or(first - 1.0, |through| (through + first_lost.min(through + half)) / 2.0);
+            // It ended between the last that was lost and the next that was not, or what came at last.
+            let next_sent = early.asked.iter().copied().find(|sent| *sent > last_lost).unwrap_or(next);
+            let end = (last_lost + next_sent.min(next - half).max(last_lost)) / 2.0;
             path.outages.push(span(begin, end.max(begin)));
         } else {
             // It began between the last arrival and the answer that was due.
@@ -427,10 +467,12 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) {
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
             path.outages.push(span(silence.from - half, (last + first) / 2.0));
         } else if is_suspension(silence) {
-            let due = (silence.to - silence.excess).max(silence.from);
-            path.suspensions.push(span((silence.from + due) / 2.0, silence.to));
+            path.suspensions.push(held(silence));
+        } else {
+            unclear.push(held(silence));
         }
     }
+    unclear
 }
 
 fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
@@ -446,6 +488,15 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     let lost = losses.lost.len() as f64 / facts.flight.packets.max(1) as f64;
     let share = (holes / seen - lost).max(late.len() as f64 / facts.flight.packets.max(1) as f64);
     Some((share.clamp(0.0, 1.0), millis(by)))
+}
+
+/// Packets that came late, if the log shows all of them.
+fn late(facts: &Facts) -> Vec<(u64, Duration)> {
+    let losses = &facts.flight.losses;
+    let others = losses.holes.saturating_sub(losses.lost.len() as u64);
+    let is_whole = losses.late.len() as u64 * 10 >= others * 9 && losses.cut * 20 <= facts.flight.packets;
+    let list = losses.late.iter().filter(|_| is_whole).map(|late| (late.index, millis(late.by)));
+    if losses.late.len() < 2 { Vec::new() } else { list.collect() }
 }
 
 /// Our receivers renew credit when this share of it is used.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use thalweg_link::{
-    DirectionConfig, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder, Schedule, Spread, Window, Windows,
+    DirectionConfig, Jitter, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder, Schedule, Spread, Window,
+    Windows,
 };
 use thalweg_proto::observe::ObserverFactory;
 use thalweg_recovery::{InitialWindow, Policies, SavedPath};
@@ -40,6 +41,8 @@ pub struct Path {
     pub lost: Vec<u64>,
     /// Share of the packets that are delayed while others pass, and by how much.
     pub reorder: Option<(f64, Duration)>,
+    /// Which packets these are, counted on the way from 0, and by how much each is delayed; if none, chance decides.
+    pub late: Vec<(u64, Duration)>,
     /// When both directions lose everything.
     pub outages: Vec<Span>,
     /// When both directions hold everything back.
@@ -61,6 +64,7 @@ impl Path {
             loss: 0.0,
             lost: Vec::new(),
             reorder: None,
+            late: Vec::new(),
             outages: Vec::new(),
             suspensions: Vec::new(),
             policer: None,
@@ -175,7 +179,10 @@ impl World {
                 world.path.loss = 0.0;
                 world.path.lost.clear();
             }
-            Cause::Reordering => world.path.reorder = None,
+            Cause::Reordering => {
+                world.path.reorder = None;
+                world.path.late.clear();
+            }
             Cause::Interruption => {
                 world.path.outages.clear();
                 world.path.suspensions.clear();
@@ -253,7 +260,13 @@ impl World {
             let reorder = path
                 .reorder
                 .map(|(share, by)| Reorder { share: Probability::new(share.clamp(0.0, 1.0)).unwrap_or_default(), by });
-            config.reorder.extend(reorder);
+            if path.late.is_empty() {
+                config.reorder.extend(reorder);
+            } else {
+                // What is delayed by itself is overtaken only on a way that keeps no order.
+                config.shifts = path.late.clone();
+                config.jitter = Some(Jitter { spread: Spread::Fixed(Duration::ZERO), reorder: true });
+            }
             config.policer = path.policer;
             config.mtu = path.mtu.and_then(|(at, size)| {
                 let steps = if at.is_zero() { vec![(at, size)] } else { vec![(Duration::ZERO, u32::MAX), (at, size)] };

@@ -54,6 +54,8 @@ pub(crate) struct Lost {
 /// A packet that was overtaken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Late {
+    /// Which of the packets that were sent it is, from 0.
+    pub(crate) index: u64,
     /// When it was sent, milliseconds.
     pub(crate) sent: f64,
     /// By how much it came later than those beside it, milliseconds.
@@ -105,6 +107,8 @@ pub(crate) struct Losses {
     /// Packets of which it was seen whether they came with those beside them, and those that did not.
     pub(crate) seen: u64,
     pub(crate) holes: u64,
+    /// Packets of which it was not seen, as an acknowledgment has no room for all ranges.
+    pub(crate) cut: u64,
     /// Declared lost.
     pub(crate) declared: u64,
     /// Of these, acknowledged after all.
@@ -219,6 +223,7 @@ impl Flight {
                 newest = Some(sent);
             } else if number < lowest && ack.is_cut {
                 // Most of what lies below has arrived.
+                self.losses.cut += 1;
                 self.deliver(now, &sent);
                 self.holes.insert(number, Sent { is_counted: true, ..sent });
             } else {
@@ -373,6 +378,7 @@ impl Flight {
         let Some(beside) = beside else { return };
         if self.losses.late.len() < KEPT {
             self.losses.late.push(Late {
+                index: sent.index,
                 sent: sent.time,
                 by: (now - sent.time - beside).max(0.0),
                 was_lost: sent.is_lost,

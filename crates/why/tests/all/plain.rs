@@ -158,3 +158,60 @@ fn of_two_days_the_difference_is_named() {
     let other = answer(&fast).unwrap().compare(&answer(&short).unwrap()).unwrap();
     assert!(other.sentence.contains("not of the same transfer") && other.parts.is_empty(), "{other:?}");
 }
+
+#[test]
+fn packets_that_come_late_are_the_same_in_the_run() {
+    let mut listed = 0;
+    for seed in 1..=6 {
+        let mut world = World { seed, ..world() };
+        world.path.reorder = Some((0.02, Duration::from_millis(50)));
+        world.load.bytes = 250_000;
+        world.sender.policies = "reordering=fixed, undo=off".parse().unwrap();
+        let answer = answer(&world).unwrap();
+        println!(
+            "{seed} {:?} {:?} {:?}",
+            answer.world.path.late, answer.world.path.reorder, answer.world.path.suspensions
+        );
+        let again = answer.again.unwrap().as_secs_f64() / answer.completion.as_secs_f64();
+        println!("{again}");
+        listed += usize::from(!answer.world.path.late.is_empty());
+    }
+    // A single one is no reordering, and acknowledgments of many ranges leave some out.
+    assert!(listed >= 4, "{listed}");
+}
+
+#[test]
+fn a_suspension_that_fills_the_queue_is_none_of_the_sender() {
+    let mut world = world();
+    (world.path.rate, world.path.back) = ("3.7 Mbps".parse().unwrap(), "2 Mbps".parse().unwrap());
+    (world.path.round_trip, world.path.queue) = (Duration::from_millis(17), 15_000);
+    world.path.suspensions.push((Duration::from_millis(95), Duration::from_millis(1150)));
+    world.load.bytes = 130_000;
+    assert_eq!(told(&world).1, Some(Cause::Interruption));
+}
+
+#[test]
+fn what_left_before_a_limit_took_effect_tells_the_rate() {
+    let mut world = world();
+    (world.path.rate, world.path.back) = ("1.2 Mbps".parse().unwrap(), "400 kbps".parse().unwrap());
+    (world.path.round_trip, world.path.queue) = (Duration::from_millis(10), 15_000);
+    world.sender.max_rate = Some("340 kbps".parse().unwrap());
+    world.load.bytes = 500_000;
+    let answer = answer(&world).unwrap();
+    let rate = answer.world.path.rate.bps() as f64 / world.path.rate.bps() as f64;
+    assert!(answer.primary() == Some(Cause::RateLimit) && (0.9..1.1).contains(&rate), "{rate}");
+}
+
+#[test]
+fn acknowledgments_that_wait_for_each_other_do_not_make_a_transfer_longer() {
+    for is_up in [false, true] {
+        let mut world = world();
+        (world.path.rate, world.path.back) = ("400 kbps".parse().unwrap(), "4 kbps".parse().unwrap());
+        (world.path.round_trip, world.path.queue) = (Duration::from_millis(15), 15_000);
+        world.load = Load { bytes: 400_000, is_up, ..world.load };
+        let took = world.run(None).unwrap().unwrap().as_secs_f64();
+        let answer = answer(&world).unwrap();
+        let read = answer.completion.as_secs_f64() / took;
+        assert!((read - 1.0).abs() < 0.1 && answer.primary() == Some(Cause::WayBack), "{is_up}: {read}");
+    }
+}
