@@ -119,6 +119,42 @@ impl Interface {
     }
 }
 
+/// Changes of the network interfaces of this host, of their addresses and of its routes.
+///
+/// ```no_run
+/// # async fn example(remote: std::net::SocketAddr) -> std::io::Result<()> {
+/// let mut changes = thalweg::InterfaceChanges::watch()?;
+/// loop {
+///     println!("{:?}", thalweg::Interface::toward(remote));
+///     changes.next().await?;
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct InterfaceChanges {
+    watch: system::Watch,
+}
+
+impl InterfaceChanges {
+    /// Watches from now on; within a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not report changes: this is possible on Linux only.
+    pub fn watch() -> io::Result<Self> {
+        Ok(Self { watch: system::Watch::new()? })
+    }
+
+    /// Waits for the next change. Changes since the last call are one. Nothing is lost if the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the system reports no more.
+    pub async fn next(&mut self) -> io::Result<()> {
+        self.watch.changed().await
+    }
+}
+
 /// Whether this host itself has the address: only the loopback interface leads there, whatever the routes say.
 fn is_own(remote: SocketAddr) -> bool {
     let any: SocketAddr = if remote.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
@@ -131,7 +167,12 @@ fn is_own(remote: SocketAddr) -> bool {
 }
 
 #[cfg(target_os = "linux")]
+mod watch;
+
+#[cfg(target_os = "linux")]
 mod system {
+    pub(super) use super::watch::Watch;
+
     use std::{
         io,
         net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -297,6 +338,19 @@ mod system {
     use super::InterfaceError;
 
     pub(super) const LOOPBACK: &str = "lo";
+
+    #[derive(Debug)]
+    pub(super) struct Watch(std::convert::Infallible);
+
+    impl Watch {
+        pub(super) fn new() -> std::io::Result<Watch> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+
+        pub(super) async fn changed(&mut self) -> std::io::Result<()> {
+            match self.0 {}
+        }
+    }
 
     pub(super) fn socket(_: &str, _: SocketAddr) -> Result<socket2::Socket, InterfaceError> {
         Err(InterfaceError::Unsupported)

@@ -135,7 +135,7 @@ pub use crate::{
     },
     events::{PathEvent, PathEvents},
     incoming::{Incoming, IncomingFuture, RetryError},
-    interfaces::{Interface, InterfaceError},
+    interfaces::{Interface, InterfaceChanges, InterfaceError},
     paths::{
         Candidate, ClosePathError, DataSpace, MultipathConfig, OpenPathError, Order, Path, PathReport, PathScheduler,
         PinError, SchedulerFactory, SchedulerPolicy,

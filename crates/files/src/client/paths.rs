@@ -5,14 +5,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use thalweg::{Connection, DataSpace, Endpoint, EndpointBuilder, Interface, InterfaceError, OpenPathError};
-use tokio::time::{Instant, sleep};
+use thalweg::{
+    Connection, DataSpace, Endpoint, EndpointBuilder, Interface, InterfaceChanges, InterfaceError, OpenPathError,
+};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::error::Error;
 use super::report::{Event, EventSinkRef, Notice, PathFigures};
 
-/// How often the interfaces are looked at.
+/// How often the interfaces are looked at in case that nothing was reported.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A change is reported in several messages.
+const SETTLED: Duration = Duration::from_millis(5);
 /// How often figures are reported.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How soon a path that does not work is tried again; the time doubles with every attempt, up to the second one.
@@ -196,11 +200,22 @@ impl Paths {
 
     /// The interface has another address now: paths from its former ones lead nowhere.
     fn close_former(&self, interface: &Interface) {
+        self.close(|line| line.name == interface.name() && line.local != interface.local());
+    }
+
+    /// Closes paths whose interface is down or has lost its address: what was sent by them leaves again by others now,
+    /// not after a timeout. While none is usable, all are kept, as one may come back.
+    fn close_gone(&self, usable: &[Interface]) {
+        if !usable.is_empty() {
+            self.close(|line| usable.iter().all(|interface| interface.local() != line.local));
+        }
+    }
+
+    fn close(&self, is_over: impl Fn(&Line) -> bool) {
         let lines = self.lines();
-        let is_former =
-            |line: &&Line| line.name == interface.name() && line.local != interface.local() && line.gone.is_none();
-        let former: Vec<DataSpace> = lines.iter().filter(is_former).map(|line| line.id).collect();
-        for path in self.connection.paths().iter().filter(|path| former.contains(&path.id())) {
+        let over: Vec<DataSpace> =
+            lines.iter().filter(|line| line.gone.is_none() && is_over(line)).map(|line| line.id).collect();
+        for path in self.connection.paths().iter().filter(|path| over.contains(&path.id())) {
             // It may have been given up already.
             let _ = path.close();
         }
@@ -221,15 +236,27 @@ impl Keeper {
         if !self.begin().await {
             return;
         }
+        let mut changes = InterfaceChanges::watch().ok();
         while let Some(paths) = self.paths.upgrade().filter(|paths| paths.connection.close_reason().is_none()) {
             let (usable, _) = self.multipath.usable(paths.connection.remote_address());
+            paths.close_gone(&usable);
             for interface in usable {
                 if self.is_due(&paths, interface.local()) {
                     self.open(&paths, &interface).await;
                 }
             }
             drop(paths);
-            sleep(LOOK_EVERY).await;
+            let changed = async {
+                match &mut changes {
+                    Some(changes) => changes.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            match timeout(LOOK_EVERY, changed).await {
+                Ok(Ok(())) => sleep(SETTLED).await,
+                Ok(Err(_)) => changes = None,
+                Err(_) => {}
+            }
         }
     }
 
