@@ -141,6 +141,19 @@ impl Trouble {
     }
 }
 
+/// How long each stretch of time is that these intervals, which may overlap, cover together.
+fn stretches(mut intervals: Vec<(i64, i64)>) -> Vec<i64> {
+    intervals.sort_unstable();
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (start, end) in intervals {
+        match joined.last_mut().filter(|(_, until)| start <= *until) {
+            Some((_, until)) => *until = end.max(*until),
+            None => joined.push((start, end)),
+        }
+    }
+    joined.into_iter().map(|(start, end)| end - start).collect()
+}
+
 /// The reasons that there may be, each with how long it lasted.
 struct Troubles {
     client: Trouble,
@@ -155,8 +168,8 @@ impl Troubles {
         // On one computer a pause of either end is a pause of this one.
         let whose = |end: End| if one_computer { End::Client } else { end };
         let pauses = |end: End| {
-            let of_end = summary.pauses.iter().filter(move |pause| whose(pause.end_of_path) == end);
-            Trouble::of(of_end.map(|pause| pause.end - pause.start))
+            let of_end = summary.pauses.iter().filter(|pause| whose(pause.end_of_path) == end);
+            Trouble::of(stretches(of_end.map(|pause| (pause.start, pause.end)).collect()).into_iter())
         };
         let queues = |way: &WaySummary| {
             let mut trouble = Trouble::of(way.queues.iter().map(|queue| queue.end - queue.start));

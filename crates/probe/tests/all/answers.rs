@@ -78,6 +78,18 @@ fn on_one_computer_either_end_is_this_one() {
 }
 
 #[test]
+fn a_time_in_which_neither_end_of_one_computer_ran_counts_once() {
+    let stops =
+        |from: u64| (1..20).map(move |k| Stop { from: ms(3_000 * k + from), until: ms(3_000 * k + from + 200) });
+    let (client_stops, server_stops) = (stops(0).collect(), stops(100).collect());
+    let busy = World { client_stops, server_stops, ..minutes(&path(BROADBAND), 1) };
+    let summary = Summary::of(Findings::of(&busy.run().0).unwrap());
+    let answer = answer(&summary, &Vantage { one_computer: true, ..Vantage::default() });
+    let said = "it paused 19 times, for up to 300 ms, 5.7 s in all of 180 s";
+    assert!(answer.sentence.contains(said), "{}", answer.sentence);
+}
+
+#[test]
 fn a_short_measurement_tells_nothing() {
     let short = World { length: ms(4_000), ..minutes(&path(BROADBAND), 1) };
     let answer = asked(&short);
