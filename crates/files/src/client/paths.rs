@@ -203,8 +203,8 @@ impl Paths {
         self.close(|line| line.name == interface.name() && line.local != interface.local());
     }
 
-    /// Closes paths whose interface is down or has no address left: what was sent by them leaves again by others now, not
-    /// after a timeout. While none is usable, all are kept, as one may come back.
+    /// Closes paths whose interface is down or has no address left: what was sent by them leaves again by others now,
+    /// not after a timeout. While none is usable, all are kept, as one may come back.
     fn close_gone(&self, usable: &[Interface]) {
         if !usable.is_empty() {
             self.close(|line| usable.iter().all(|interface| interface.name() != line.name));
