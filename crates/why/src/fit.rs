@@ -194,10 +194,13 @@ fn end(facts: &Facts, round_trip: f64) -> f64 {
     if is_over { due.min(facts.course.last.max(acked)) } else { due }
 }
 
+/// What a queue holds at least, ten packets: bytes.
+const LEAST_QUEUE: f64 = 15_000.0;
+
 /// A queue that acknowledgments hide which wait for each other on the way back: bytes, for a rate in bytes a
 /// millisecond.
 fn unseen_queue(rate: f64, round_trip: f64) -> f64 {
-    (rate * round_trip).max(15_000.0)
+    (rate * round_trip).max(LEAST_QUEUE)
 }
 
 /// When the data left that came last, milliseconds: the last that were new, or that were sent again for a loss.
@@ -328,7 +331,7 @@ impl Levels {
         // What a packet waited at most, of those that were beside a lost one.
         let top = at_loss.last().copied().unwrap_or(0.0).min(highest.max(1.0));
         if top < (4.0 * packet).max(round_trip * 0.1) {
-            let queue = (highest * rate * 1.2).max(2.0 * bdp).max(15_000.0);
+            let queue = (highest * rate * 1.2).max(2.0 * bdp).max(LEAST_QUEUE);
             return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
         }
         let is_high = |lost: &&Lost| waits(lost) >= top * 0.7;
@@ -344,7 +347,7 @@ impl Levels {
         let is_likely = low.is_empty() && math::pow(share, high.len() as f64) > 0.15;
         let is_full = if low.is_empty() { !is_likely } else { high.len() as f64 > 2.0 * expected + 2.0 };
         if !is_full {
-            let queue = (highest * rate * 1.2).max(2.0 * bdp).max(15_000.0);
+            let queue = (highest * rate * 1.2).max(2.0 * bdp).max(LEAST_QUEUE);
             return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
         }
         let mut chance: Vec<u64> = low.iter().map(|lost| lost.index).collect();
@@ -495,8 +498,10 @@ fn late(facts: &Facts) -> Vec<(u64, Duration)> {
     let losses = &facts.flight.losses;
     let others = losses.holes.saturating_sub(losses.lost.len() as u64);
     let is_whole = losses.late.len() as u64 * 10 >= others * 9 && losses.cut * 20 <= facts.flight.packets;
-    let list = losses.late.iter().filter(|_| is_whole).map(|late| (late.index, millis(late.by)));
-    if losses.late.len() < 2 { Vec::new() } else { list.collect() }
+    if losses.late.len() < 2 || !is_whole {
+        return Vec::new();
+    }
+    losses.late.iter().map(|late| (late.index, millis(late.by))).collect()
 }
 
 /// Our receivers renew credit when this share of it is used.

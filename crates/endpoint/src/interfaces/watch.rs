@@ -43,7 +43,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::{process::Command, time::Duration};
+    use std::{io::Write as _, process::Command, time::Duration};
 
     use super::*;
 
@@ -54,6 +54,8 @@ mod tests {
         if std::env::var_os(INSIDE).is_none() {
             let this = std::env::current_exe().unwrap();
             let test = "an_interface_that_comes_up_is_reported";
+            // Past the harness, which shows nothing of a test that passes.
+            let skipped = |why: &str| writeln!(io::stderr(), "\nskipped: {test}: {}", why.trim()).unwrap();
             let output = Command::new("unshare")
                 .args(["--user", "--map-root-user", "--net"])
                 .arg(this)
@@ -62,9 +64,9 @@ mod tests {
                 .output();
             match output {
                 Ok(output) if String::from_utf8_lossy(&output.stdout).contains("1 passed") => {}
-                Ok(output) if output.stdout.is_empty() => eprintln!("skipped: {test}: no namespaces here"),
+                Ok(output) if output.stdout.is_empty() => skipped(&String::from_utf8_lossy(&output.stderr)),
                 Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-                Err(error) => eprintln!("skipped: {test}: {error}"),
+                Err(error) => skipped(&error.to_string()),
             }
             return;
         }

@@ -31,7 +31,7 @@
 //! | samples | 48 | fewer take a queue that others fill half of the time for empty; more make it seldom empty under jitter |
 //! | memory | 1/64 per round trip, at either end | longer takes one packet that a host held up for the length of a queue |
 //! | near | 12, 1/8 | more of them leave losses by chance to CUBIC for longer; a larger excess misses queues that bursts fill at times |
-//! | all | 9/16 | a higher part takes a queue that thirty flows fill for jitter: at 3/4 one of CUBIC beside them kept 0.78 |
+//! | all | 9/16 | a higher part takes a queue that thirty flows fill for jitter: at 3/4 a CUBIC flow kept 0.78 |
 
 use thalweg_units::{Duration, DurationExt};
 
