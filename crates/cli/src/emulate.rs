@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use thalweg_emulate::{Emulation, Outcome};
+use thalweg_emulate::{EmulatedPath, Emulation, Outcome, Progress, Toward};
 
-use crate::emulation::path::PathArgs;
+use crate::emulation::path::PathsArgs;
 use crate::emulation::report::{self, VerdictArgs};
 use crate::failure::{Failure, Result};
+use crate::text::bits_per_second;
 
 /// `thalweg emulate`.
 #[derive(Debug, Args)]
@@ -18,12 +20,17 @@ have no other network. COMMAND reaches the server by the name server, as 10.12.0
 THALWEG_SERVER and THALWEG_SERVER6; the server sees it as client, 10.11.0.1 and fd00:11::1. The network of this machine
 is not touched. What COMMAND leaves running ends with it.
 
+With several paths COMMAND has an interface for each, of the path's name: 10.11.0.1, 10.11.1.1 and so on. All lead to
+the server, and the system prefers the first.
+
 The exit status is COMMAND's; 125 if the emulation itself fails, or with --strict if the run is invalid; 126 if COMMAND
 cannot be run, 127 if there is no such program.
 
 Examples:
   thalweg emulate --preset satellite --server 'thalweg serve site --listen [::]:443' -- thalweg get https://server/file
   thalweg emulate --preset wifi --server 'iperf3 -s -1' -- sh -c 'iperf3 -c $THALWEG_SERVER -R'
+  thalweg emulate --preset wifi --preset lte --server 'thalweg serve site --multipath --listen [::]:443' -- \
+      thalweg get --multipath https://server/file
   thalweg emulate path.toml -- ping -c 5 server")]
 pub struct EmulateArgs {
     /// File with the path: a scenario, or only [path.NAME]
@@ -51,11 +58,17 @@ pub struct EmulateArgs {
     /// Write all packets at both ends into FILE (pcapng), with what the path dropped and marked as comments
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
+    /// Write a page with the verdict, and with rate, queue and drops over time
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Say every second on stderr what crosses the path
+    #[arg(long, conflicts_with = "quiet")]
+    live: bool,
     /// Do not report in words
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    path: PathArgs,
+    path: PathsArgs,
     #[command(flatten)]
     verdict: VerdictArgs,
 }
@@ -72,11 +85,15 @@ impl EmulateArgs {
     pub fn run(self) -> Result<()> {
         let failed = |message: String| Failure::Status(FAILED, message);
         let chosen = self.path.choose(self.file.as_ref()).map_err(|failure| failed(failure.to_string()))?;
-        if !self.quiet {
-            eprintln!("thalweg: over {}", chosen.words());
+        let names: Vec<&str> = chosen.iter().map(|path| path.name.as_str()).collect();
+        for path in chosen.iter().filter(|_| !self.quiet) {
+            eprintln!("thalweg: over {}", path.words());
         }
         let emulation = Emulation {
-            hops: chosen.hops.clone(),
+            paths: chosen
+                .iter()
+                .map(|path| EmulatedPath { name: path.name.clone(), hops: path.hops.clone() })
+                .collect(),
             seed: self.path.seed,
             command: self.command,
             server: self.server,
@@ -85,7 +102,8 @@ impl EmulateArgs {
             capture: self.pcapng,
             icmp: !self.no_icmp,
         };
-        let ended = emulation.run();
+        let mut live = Live { names: &names, before: Progress::default() };
+        let ended = emulation.run_watched(self.live.then_some(Duration::from_secs(1)), |progress| live.say(progress));
         let Outcome { status, report, notes, .. } =
             ended.map_err(|error| Failure::Status(error.status, error.to_string()))?;
         let limits = self.verdict.limits();
@@ -93,18 +111,60 @@ impl EmulateArgs {
             for note in &notes {
                 eprintln!("thalweg: {note}");
             }
-            eprintln!("{}", report::words(&report, &chosen.name, &limits));
+            eprintln!("{}", report::words(&report, &names, &limits));
         }
+        let write = |file: &PathBuf, text: String| {
+            thalweg_output::write(file, text.as_bytes())
+                .map_err(|error| failed(format!("cannot write {}: {error}", file.display())))
+        };
         if let Some(file) = &self.json {
-            let json = report::json(&report, &chosen.name, self.path.seed, &limits);
+            let json = report::json(&report, &names, self.path.seed, &limits, true);
             let text = serde_json::to_string_pretty(&json).map_err(|error| failed(error.to_string()))?;
-            thalweg_output::write(file, format!("{text}\n").as_bytes())
-                .map_err(|error| failed(format!("cannot write {}: {error}", file.display())))?;
+            write(file, format!("{text}\n"))?;
         }
-        let faults = report::faults(&report, &limits);
+        if let Some(file) = &self.report {
+            let page = report::page(&report, &names, self.path.seed, &limits);
+            write(file, page.map_err(|failure| failed(failure.to_string()))?)?;
+        }
+        let faults = report::faults(&report, &names, &limits);
         if self.verdict.strict && !faults.is_empty() {
             return Err(failed(format!("the run is invalid: {}", faults.join("; "))));
         }
         if status == 0 { Ok(()) } else { Err(Failure::Status(status, String::new())) }
+    }
+}
+
+/// Says what crosses the paths, while it does.
+struct Live<'a> {
+    names: &'a [&'a str],
+    before: Progress,
+}
+
+impl Live<'_> {
+    fn say(&mut self, progress: &Progress) {
+        eprintln!("thalweg: {}", self.line(progress));
+        self.before = progress.clone();
+    }
+
+    /// `12 s  up 1.20 Mbps  down 34.5 Mbps, 3 dropped`, each path by its name where there are several.
+    fn line(&self, now: &Progress) -> String {
+        let seconds = now.elapsed.saturating_sub(self.before.elapsed).as_secs_f64().max(1e-3);
+        let mut line = format!("{:.0} s", now.elapsed.as_secs_f64());
+        for (path, (bytes, dropped)) in now.bytes.iter().zip(&now.dropped).enumerate() {
+            if let (true, Some(name)) = (self.names.len() > 1, self.names.get(path)) {
+                line += &format!("  {name}:");
+            }
+            let since = |before: &[[u64; 2]], now: u64, at: usize| now - before.get(path).map_or(0, |pair| pair[at]);
+            for toward in Toward::BOTH {
+                let at = toward.index();
+                let rate = since(&self.before.bytes, bytes[at], at) as f64 * 8.0 / seconds;
+                line += &format!("  {} {}", toward.name(), bits_per_second(rate));
+                match since(&self.before.dropped, dropped[at], at) {
+                    0 => {}
+                    dropped => line += &format!(", {dropped} dropped"),
+                }
+            }
+        }
+        line
     }
 }

@@ -104,13 +104,13 @@ impl RelayArgs {
             eprintln!("Relaying {address} to {target} over {}; Ctrl-C ends it", chosen.words());
         }
         ended.await;
-        let (report, limits) = (relay.stop(), self.verdict.limits());
+        let (report, limits, paths) = (relay.stop(), self.verdict.limits(), [chosen.name.as_str()]);
         if self.json {
-            output::json(&report::json(&report, &chosen.name, seed, &limits));
+            output::json(&report::json(&report, &paths, seed, &limits, false));
         } else {
-            eprintln!("{}", report::words(&report, &chosen.name, &limits));
+            eprintln!("{}", report::words(&report, &paths, &limits));
         }
-        match report::faults(&report, &limits) {
+        match report::faults(&report, &paths, &limits) {
             faults if self.verdict.strict && !faults.is_empty() => {
                 Err(Failure::failed(format!("the run is invalid: {}", faults.join("; "))))
             }

@@ -197,10 +197,10 @@ fn files_cross_it_over_quic_and_tcp_and_both_versions_of_ip() {
         let (took, report) = transfer(&place, LINK, host, options);
         // 1 MB at 10 Mbps, and the handshake.
         assert!(took > Duration::from_millis(880), "{took:?}");
-        let down = &report["down"];
+        let down = &report["paths"][0]["down"];
         let (bytes, rate) = (down["handed_over_bytes"].as_u64().unwrap(), down["rate_bps"].as_f64().unwrap());
         assert!(bytes > 1_000_000 && rate < 10_200_000.0, "{report}");
-        assert_eq!(report["flows"], 1, "{report}");
+        assert_eq!(report["paths"][0]["flows"], 1, "{report}");
     }
 }
 
@@ -238,7 +238,7 @@ fn an_ordinary_user_can_emulate() {
     assert!(done.status.success(), "{said} {}", text(&done.stdout));
     assert!(text(&done.stdout).starts_with("65534\n"), "{}", text(&done.stdout));
     assert_eq!(place.sha256("file"), sum);
-    assert!(report(&place)["down"]["handed_over_bytes"].as_u64().unwrap() > 1_000_000, "{said}");
+    assert!(report(&place)["paths"][0]["down"]["handed_over_bytes"].as_u64().unwrap() > 1_000_000, "{said}");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_port_of_the_server_is_one_of_this_machine() {
         let done = emulate(&place, LINK, &["--forward", &port], &command);
         assert!(done.status.success(), "{}", text(&done.stderr));
         assert_eq!(place.sha256("file"), sum);
-        assert!(report(&place)["down"]["handed_over_bytes"].as_u64().unwrap() > 300_000);
+        assert!(report(&place)["paths"][0]["down"]["handed_over_bytes"].as_u64().unwrap() > 300_000);
         fs::remove_file(&out).unwrap();
     }
 }
@@ -270,7 +270,7 @@ fn two_emulators_do_not_know_of_each_other() {
     std::thread::scope(|scope| {
         let both = [(); 2].map(|()| scope.spawn(|| transfer(&Place::new(), DELAY, "server", &["--quic-only"])));
         for one in both {
-            assert!(one.join().unwrap().1["down"]["handed_over_bytes"].as_u64().unwrap() > 1_000_000);
+            assert!(one.join().unwrap().1["paths"][0]["down"]["handed_over_bytes"].as_u64().unwrap() > 1_000_000);
         }
     });
 }
@@ -284,7 +284,7 @@ fn a_path_with_a_smaller_mtu_says_so_to_tcp() {
     for host in ["10.12.0.1", "[fd00:12::1]"] {
         let place = Place::new();
         let (_, report) = transfer(&place, &small, host, &["--tcp-only"]);
-        assert!(report["down"]["dropped"]["too-big"].as_u64().unwrap() > 0, "{report}");
+        assert!(report["paths"][0]["down"]["dropped"]["too-big"].as_u64().unwrap() > 0, "{report}");
     }
 }
 
@@ -371,7 +371,11 @@ fn what_may_be_fragmented_crosses_a_smaller_mtu() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     let report = report(&place);
     // Of the kernel's fragments of 1500 and 1048 bytes the first is cut in two.
-    assert_eq!((&report["up"]["handed_over"], &report["down"]["handed_over"]), (&3.into(), &3.into()), "{report}");
+    assert_eq!(
+        (&report["paths"][0]["up"]["handed_over"], &report["paths"][0]["down"]["handed_over"]),
+        (&3.into(), &3.into()),
+        "{report}"
+    );
 }
 
 #[test]
@@ -395,7 +399,7 @@ fn a_flood_gets_the_rate_of_the_path_and_its_marks() {
         let done = emulate(&place, &link, &options, &["python3", &place.arg("send.py"), host, &place.arg("marks")]);
         assert!(done.status.success(), "{}", text(&done.stderr));
         let report = report(&place);
-        let up = &report["up"];
+        let up = &report["paths"][0]["up"];
         // 5 Mbps, and the device dropped nothing that the sender had time to send.
         let rate = up["rate_bps"].as_f64().unwrap();
         assert!((4_850_000.0..5_150_000.0).contains(&rate), "{report}");
@@ -426,4 +430,57 @@ fn an_invalid_run_fails_if_that_is_asked_for() {
     assert_eq!(done.status.code(), Some(125));
     let said = text(&done.stderr);
     assert!(said.contains("INVALID") && said.contains("the run is invalid: programs on this machine"), "{said}");
+}
+
+/// A download over two paths at once, by interfaces of their names; each path's figures are its own.
+#[test]
+fn several_paths_are_as_many_interfaces() {
+    if !possible("several_paths_are_as_many_interfaces") {
+        return;
+    }
+    let place = Place::new();
+    let sum = place.add("file", 2_000_000);
+    let two = format!("{LINK}{}", LINK.replace("path.p", "path.q"));
+    let program = env!("CARGO_BIN_EXE_thalweg");
+    let cert = place.arg("cert.pem");
+    let site = place.arg("site");
+    let server = format!("'{program}' serve '{site}' --multipath --name server --save-cert '{cert}' --listen [::]:443");
+    let got = place.arg("file");
+    let script =
+        format!("ls /sys/class/net; '{program}' get --multipath=p,q --ca '{cert}' -o '{got}' https://server/file");
+    let (page, options) = (place.arg("page.html"), ["--path", "p", "--path", "q", "--live", "--server", &server]);
+    let options: Vec<&str> = options.into_iter().chain(["--report", &page]).collect();
+    let done = emulate(&place, &two, &options, &["sh", "-c", &script]);
+    let said = text(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert_eq!(place.sha256("file"), sum);
+    assert!(said.contains("over q (up 5 Mbps, 20 ms; down 10 Mbps, 20 ms)"), "{said}");
+    let report = report(&place);
+    for (at, name) in ["p", "q"].into_iter().enumerate() {
+        let path = &report["paths"][at];
+        assert_eq!((&path["path"], &path["flows"]), (&name.into(), &1.into()), "{report}");
+        let (all, series) = (path["down"]["handed_over_bytes"].as_u64(), &path["down"]["series"]);
+        let bytes: u64 = series["bytes"].as_array().unwrap().iter().filter_map(Value::as_u64).sum();
+        assert!(all > Some(500_000) && all == Some(bytes), "{path}");
+        // Two paths of 10 Mbps take 0.9 s, which the queue of 100 ms covers in part.
+        let longest = series["sojourn_max_us"].as_array().unwrap().iter().filter_map(Value::as_f64).fold(0.0, f64::max);
+        assert!((1_000.0..=110_000.0).contains(&longest), "{longest}");
+    }
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<td>q down</td>") && page.contains("data-name=\"paths\""), "{}", page.len());
+}
+
+#[test]
+fn paths_that_cannot_be_interfaces_are_refused() {
+    let place = Place::new();
+    let named = |name: &str| LINK.replace("path.p", &format!("path.\"{name}\""));
+    let cases = [
+        (named("p") + &named("of the mobile network"), ["p", "of the mobile network"], "can be called"),
+        (LINK.to_owned(), ["p", "p"], "named twice"),
+    ];
+    for (paths, [first, second], said) in cases {
+        let done = emulate(&place, &paths, &["--path", first, "--path", second], &["true"]);
+        assert_eq!(done.status.code(), Some(125));
+        assert!(text(&done.stderr).contains(said), "{}", text(&done.stderr));
+    }
 }

@@ -41,7 +41,7 @@ fn a_download_crosses_it_and_it_reports() {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         let report: Value = serde_json::from_str(&line).unwrap();
-        let down = &report["down"];
+        let down = &report["paths"][0]["down"];
         assert!(down["handed_over_bytes"].as_u64().unwrap() > 500_000, "{report}");
         assert_eq!(down["lateness"]["count"], down["handed_over"]);
         assert_eq!(report["valid"].as_bool().unwrap(), report["invalid_because"].as_array().unwrap().is_empty());

@@ -26,7 +26,7 @@ pub(crate) struct Capture<W> {
 
 impl<W: Write> Capture<W> {
     /// A capture of interfaces of these names.
-    pub(crate) fn new(out: W, interfaces: &[&str]) -> Self {
+    pub(crate) fn new(out: W, interfaces: &[impl AsRef<str>]) -> Self {
         let mut capture = Capture { out, block: Vec::new(), failed: None };
         capture.block(SECTION, |block| {
             block.extend_from_slice(&0x1a2b_3c4du32.to_le_bytes());
@@ -39,7 +39,7 @@ impl<W: Write> Capture<W> {
                 block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
                 // Packets are never cut.
                 block.extend_from_slice(&[0; 6]);
-                option(block, NAME, name.as_bytes());
+                option(block, NAME, name.as_ref().as_bytes());
                 // Nanoseconds.
                 option(block, RESOLUTION, &[9]);
                 option(block, 0, &[]);

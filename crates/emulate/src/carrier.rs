@@ -4,9 +4,8 @@ use std::io;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::engine::{Engine, Toward};
 use crate::system;
-use crate::verdict::Report;
+use crate::verdict::{PathReport, Report};
 use crate::watcher::WakeUps;
 
 /// Real-time priority of the thread that carries packets.
@@ -35,13 +34,12 @@ impl Carrier {
         Carrier { suspended, watcher, realtime, used: system::thread_time() }
     }
 
-    /// The report of what the engine has done since `start`; flows, what was ignored and what devices dropped are the
+    /// The report of what was done on these paths since `start`; what was ignored and what devices dropped are the
     /// caller's to add.
-    pub(crate) fn report(self, engine: &Engine, start: Instant, round_trip: Duration) -> Report {
+    pub(crate) fn report(self, paths: Vec<PathReport>, start: Instant) -> Report {
         Report {
             elapsed: system::now().saturating_since(start),
-            round_trip,
-            directions: Toward::BOTH.map(|toward| engine.totals(toward)),
+            paths,
             wake_ups: self.watcher.map(WakeUps::stop).unwrap_or_default(),
             suspended: system::suspended().saturating_sub(self.suspended),
             processor: system::thread_time().saturating_sub(self.used),

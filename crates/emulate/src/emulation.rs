@@ -7,19 +7,21 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use thalweg_link::PathConfig;
-use thalweg_units::{Duration, exact_duration};
+use thalweg_units::{Duration, Instant, exact_duration};
 
 use crate::device::Device;
 use crate::engine::Engine;
 use crate::forward;
-use crate::init::{self, CLIENT, Plan, Program, SERVER, Told, ask};
-use crate::pump::{PROGRAM_PRIORITY, Pump};
+use crate::init::{self, CLIENT, DEVICE, End, Plan, Program, SERVER, Told, ask};
+use crate::pump::{PROGRAM_PRIORITY, Pump, PumpPath, Said, address};
 use crate::system::process::{self, Pid};
 use crate::system::{self, Poll};
-use crate::verdict::Report;
+use crate::verdict::{PathReport, Report};
 
 /// How long a server may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(1);
@@ -29,8 +31,9 @@ const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SI
 /// An emulation to be run.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The path, from client to server.
-    pub hops: Vec<PathConfig>,
+    /// The paths, at most [`MOST_PATHS`]. COMMAND has an interface for each, the server one for all. With one path it is
+    /// called path0, else each has the name of its path.
+    pub paths: Vec<EmulatedPath>,
     /// Seeds every choice.
     pub seed: u64,
     /// The program at the client's end, with its arguments.
@@ -45,6 +48,42 @@ pub struct Emulation {
     pub capture: Option<PathBuf>,
     /// Whether senders are told by ICMP of packets that exceed the path's MTU.
     pub icmp: bool,
+}
+
+/// A path between the two ends.
+#[derive(Clone, Debug)]
+pub struct EmulatedPath {
+    /// What it is called.
+    pub name: String,
+    /// Its hops, from client to server.
+    pub hops: Vec<PathConfig>,
+}
+
+impl EmulatedPath {
+    /// Whether a network interface may have its name.
+    fn has_plain_name(&self) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+        (1..=LONGEST_NAME).contains(&self.name.len())
+            && self.name.chars().all(plain)
+            && ![".", "..", "lo", "all", "default"].contains(&self.name.as_str())
+    }
+}
+
+/// Paths of one emulation.
+pub const MOST_PATHS: usize = 8;
+/// Bytes of an interface's name (IFNAMSIZ, less the zero at its end).
+const LONGEST_NAME: usize = 15;
+
+/// How far an emulation is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Since its start.
+    pub elapsed: Duration,
+    /// Bytes that were handed over on each path, toward the server and toward the client.
+    pub bytes: Vec<[u64; 2]>,
+    /// Packets that each path has dropped.
+    pub dropped: Vec<[u64; 2]>,
 }
 
 /// How an emulation went.
@@ -91,32 +130,59 @@ impl Emulation {
     /// When the path cannot work as described, the system does not allow namespaces or devices, or a program cannot be
     /// run.
     pub fn run(self) -> Result<Outcome, EmulationError> {
+        self.run_watched(None, |_| ())
+    }
+
+    /// As [`run`](Self::run), and says how far it is, this often.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_watched(self, every: Option<Duration>, watch: impl FnMut(&Progress)) -> Result<Outcome, EmulationError> {
         let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
         if threads > 1 {
             let message = format!("cannot start processes from a program with {threads} threads");
             return Err(EmulationError { status: 125, message });
         }
-        // What is wrong with the path is said before anything is made.
-        let engine = |start| {
-            Engine::new(&self.hops, self.seed, start)
-                .map_err(|error| EmulationError { status: 125, message: error.to_string() })
+        // What is wrong with the paths is said before anything is made.
+        self.check().map_err(|message| EmulationError { status: 125, message })?;
+        let pump_paths = |start| -> Result<Vec<PumpPath>, EmulationError> {
+            let pump_path = |path: &EmulatedPath| {
+                let engine = Engine::new(&path.hops, self.seed, start)
+                    .map_err(|error| EmulationError { status: 125, message: error.to_string() })?;
+                Ok(PumpPath::new(engine, path.name.clone(), PathReport::round_trip_of(&path.hops)))
+            };
+            self.paths.iter().map(pump_path).collect()
         };
-        engine(system::now())?;
+        pump_paths(system::now())?;
         let capture = self.capture.as_ref().map(File::create).transpose().map_err(cannot("write the capture"))?;
         let signals = process::catch_signals(&PASSED_ON).map_err(cannot("catch signals"))?;
         let priority = self.realtime.then_some(PROGRAM_PRIORITY);
-        let plan = |own, other, program| Plan { own, other, program, priority };
+        let clients: Vec<(String, End)> = match &self.paths[..] {
+            [_] => vec![(DEVICE.to_owned(), CLIENT)],
+            several => several.iter().enumerate().map(|(at, path)| (path.name.clone(), address(at))).collect(),
+        };
+        let names: Vec<(String, End)> = [CLIENT, SERVER].map(|end| (end.name.to_owned(), end)).into();
         let at_server = self.server.clone().map_or(Program::None, Program::Shell);
-        let mut server = Remote::start(&plan(SERVER, CLIENT, at_server))?;
-        let mut client = Remote::start(&plan(CLIENT, SERVER, Program::Command(self.command.clone())))?;
-        let devices = [client.network()?, server.network()?];
+        let mut server = Remote::start(&Plan {
+            devices: vec![(DEVICE.to_owned(), SERVER)],
+            others: clients.iter().map(|(_, end)| *end).collect(),
+            names: names.clone(),
+            program: at_server,
+            priority,
+        })?;
+        let program = Program::Command(self.command.clone());
+        let mut client = Remote::start(&Plan { devices: clients, others: vec![SERVER], names, program, priority })?;
+        let mut devices: Vec<Device> = self.paths.iter().map(|_| client.network()).collect::<Result<_, _>>()?;
+        devices.push(server.network()?);
         let mut notes = Vec::new();
         if !client.has_ipv6 || !server.has_ipv6 {
             notes.push("this system has no IPv6".to_owned());
         }
-        let engine = engine(system::now())?;
-        let horizon = engine.horizon();
-        let pump = Pump::new(engine, devices, self.icmp, capture, Report::round_trip_of(&self.hops));
+        let start = system::now();
+        let pump_paths = pump_paths(start)?;
+        let horizon = pump_paths.iter().map(|path| path.engine.horizon()).min().unwrap_or(Duration::MAX);
+        let pump = Pump::new(pump_paths, devices, self.icmp, capture, start);
+        let mut watched = Watched { said: pump.said(), start, every, watch };
         let running = Running::start(pump, self.realtime)?;
         for port in &self.forward {
             let (tcp, udp) = (server.socket(ask::TCP, *port)?, server.socket(ask::UDP, *port)?);
@@ -127,7 +193,7 @@ impl Emulation {
             notes.push("the server had not begun to listen when COMMAND was started".to_owned());
         }
         client.begin()?;
-        let status = attend(&signals, &mut client, &mut server, &mut notes)?;
+        let status = attend(&signals, &mut client, &mut server, &mut notes, &mut watched)?;
         server.end();
         let dropped = client.drops() + server.drops();
         let (mut report, failed) = running.stop();
@@ -142,6 +208,44 @@ impl Emulation {
         }
         Ok(Outcome { status, report, notes })
     }
+
+    /// Whether there can be an emulation of these paths.
+    fn check(&self) -> Result<(), String> {
+        let paths = &self.paths;
+        if paths.is_empty() || paths.len() > MOST_PATHS {
+            return Err(format!("{} paths; there can be 1 to {MOST_PATHS}", paths.len()));
+        }
+        let is_again = |(at, path): (usize, &EmulatedPath)| paths[..at].iter().any(|other| other.name == path.name);
+        if let Some(twice) = paths.iter().enumerate().position(is_again) {
+            return Err(format!("path \"{}\" is named twice", paths[twice].name));
+        }
+        match paths.iter().find(|path| paths.len() > 1 && !path.has_plain_name()) {
+            Some(path) => Err(format!(
+                "no network interface can be called \"{}\": where there are several paths, a name has at most \
+                 {LONGEST_NAME} letters, digits, - _ or .",
+                path.name
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Who wants to know how far it is.
+struct Watched<W> {
+    said: Arc<Vec<Said>>,
+    start: Instant,
+    every: Option<Duration>,
+    watch: W,
+}
+
+impl<W: FnMut(&Progress)> Watched<W> {
+    fn tell(&mut self) {
+        let read = |of: fn(&Said) -> &[AtomicU64; 2]| -> Vec<[u64; 2]> {
+            self.said.iter().map(|said| of(said).each_ref().map(|count| count.load(Ordering::Relaxed))).collect()
+        };
+        let (bytes, dropped) = (read(|said| &said.bytes), read(|said| &said.dropped));
+        (self.watch)(&Progress { elapsed: system::now().saturating_since(self.start), bytes, dropped });
+    }
 }
 
 /// Waits for the end of the program at the client, and passes signals on.
@@ -150,17 +254,27 @@ fn attend(
     client: &mut Remote,
     server: &mut Remote,
     notes: &mut Vec<String>,
+    watched: &mut Watched<impl FnMut(&Progress)>,
 ) -> Result<u8, EmulationError> {
     let mut asked = 0;
     let mut poll = Poll::default();
+    let mut next = watched.every.map(|every| watched.start + every);
     loop {
+        let now = system::now();
+        if let (Some(at), Some(every)) = (next, watched.every)
+            && now >= at
+        {
+            watched.tell();
+            next = Some(now + every);
+        }
         poll.clear();
         poll.push(client.channel.as_fd());
         poll.push(signals.as_fd());
         if !server.is_gone {
             poll.push(server.channel.as_fd());
         }
-        poll.wait(None).map_err(cannot("wait for COMMAND"))?;
+        let timeout = next.map(|at| at.saturating_since(system::now()));
+        poll.wait(timeout).map_err(cannot("wait for COMMAND"))?;
         if poll.is_ready(1) {
             while let Some(signal) = process::next_signal(signals) {
                 // COMMAND has heard from the terminal itself.

@@ -11,6 +11,7 @@ use thalweg_link::{
 use thalweg_units::{Duration, Ecn, Instant};
 
 use crate::lateness::Lateness;
+use crate::series::Series;
 
 /// The two ways across a path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -187,6 +188,8 @@ impl Totals {
 pub struct Counts {
     /// Packets that were handed over.
     pub handed_over: u64,
+    /// Their bytes on the wire.
+    pub handed_over_bytes: u64,
     /// Packets for which there was no room.
     pub refused: u64,
     /// Packets that their receiver could not take.
@@ -298,9 +301,16 @@ enum Event {
 }
 
 /// Collects what the links report.
-#[derive(Default)]
 struct Reports {
     events: VecDeque<(Instant, Event)>,
+    start: Instant,
+    series: [Series; 2],
+}
+
+impl Reports {
+    fn new(start: Instant) -> Self {
+        Reports { events: VecDeque::new(), start, series: Default::default() }
+    }
 }
 
 impl Watcher<Box<Content>> for Reports {
@@ -310,8 +320,14 @@ impl Watcher<Box<Content>> for Reports {
 
     fn dropped(&mut self, at: Instant, link: usize, packet: Packet<Carried<Box<Content>>>, cause: DropCause) {
         let Packet { payload, size, flow, connection, ecn, sent, tail } = packet;
+        self.series[payload.payload.toward.index()].drop(at.saturating_since(self.start));
         let packet = Packet { payload: payload.payload, size, flow, connection, ecn, sent, tail };
         self.events.push_back((at, Event::Dropped(packet, link, cause)));
+    }
+
+    fn departed(&mut self, at: Instant, _: usize, packet: &Packet<Carried<Box<Content>>>, queued: Instant) {
+        let series = &mut self.series[packet.payload.payload.toward.index()];
+        series.depart(at.saturating_since(self.start), queued, at);
     }
 }
 
@@ -403,7 +419,7 @@ impl Engine {
             pool: Pool::default(),
             held: Arc::default(),
             room: Room::default(),
-            reports: Reports::default(),
+            reports: Reports::new(start),
             now: start,
             totals: Default::default(),
             seconds: [(0, 0); 2],
@@ -469,6 +485,8 @@ impl Engine {
                     match port.hand_over(departure) {
                         Some(done) => {
                             totals.hand_over(done, size, &mut self.seconds[toward.index()]);
+                            let since = done.saturating_since(self.start);
+                            self.reports.series[toward.index()].hand_over(since, size);
                             totals.lateness.record(done.saturating_since(at) + content.waited);
                         }
                         None => totals.stuck += 1,
@@ -501,6 +519,7 @@ impl Engine {
         let totals = &self.totals[toward.index()];
         let mut counts = Counts {
             handed_over: totals.handed_over,
+            handed_over_bytes: totals.handed_over_bytes,
             refused: totals.refused,
             stuck: totals.stuck,
             ..Counts::default()
@@ -516,6 +535,11 @@ impl Engine {
     fn links(&self, toward: Toward) -> impl Iterator<Item = &DirectionStats> {
         let links = self.pipe.way(way(toward)).iter().filter_map(|link| self.pipe.links().get(*link));
         links.map(Direction::stats)
+    }
+
+    /// What has crossed it so far in one direction, over time.
+    pub fn series(&self, toward: Toward) -> &Series {
+        &self.reports.series[toward.index()]
     }
 
     /// What it has done so far in one direction.

@@ -27,16 +27,32 @@ pub struct End {
     pub ipv6: Ipv6Addr,
 }
 
-/// Where COMMAND runs.
-pub const CLIENT: End =
-    End { name: "client", ipv4: Ipv4Addr::new(10, 11, 0, 1), ipv6: Ipv6Addr::new(0xfd00, 0x11, 0, 0, 0, 0, 0, 1) };
+impl End {
+    /// Whether it has this address.
+    pub(crate) fn is_at(&self, address: IpAddr) -> bool {
+        address == IpAddr::from(self.ipv4) || address == IpAddr::from(self.ipv6)
+    }
+}
+
+/// Where COMMAND runs; with several paths, its address on the first.
+pub const CLIENT: End = client(0);
+
+/// Where COMMAND is on the path of this number.
+pub const fn client(path: u8) -> End {
+    let third = path as u16;
+    End {
+        name: "client",
+        ipv4: Ipv4Addr::new(10, 11, path, 1),
+        ipv6: Ipv6Addr::new(0xfd00, 0x11, third, 0, 0, 0, 0, 1),
+    }
+}
 
 /// Where the server runs.
 pub const SERVER: End =
     End { name: "server", ipv4: Ipv4Addr::new(10, 12, 0, 1), ipv6: Ipv6Addr::new(0xfd00, 0x12, 0, 0, 0, 0, 0, 1) };
 
-/// The device that leads to the other end.
-const DEVICE: &str = "path0";
+/// The device that leads to the other end, where there is one path.
+pub(crate) const DEVICE: &str = "path0";
 /// Packets that wait at most until the emulator reads them; more are dropped, and counted.
 pub(crate) const DEVICE_QUEUE: u32 = 1000;
 /// The loopback device of a new namespace.
@@ -60,8 +76,12 @@ pub(crate) enum Program {
 /// What an end is to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) own: End,
-    pub(crate) other: End,
+    /// Its devices: each with its name and its addresses. The first is the system's choice where several lead there.
+    pub(crate) devices: Vec<(String, End)>,
+    /// Whom it reaches through each of them.
+    pub(crate) others: Vec<End>,
+    /// All ends by name, the first of each name being the one that programs find.
+    pub(crate) names: Vec<(String, End)>,
     pub(crate) program: Program,
     /// The real-time priority of its programs.
     pub(crate) priority: Option<u8>,
@@ -87,7 +107,7 @@ pub(crate) mod ask {
 /// What an end tells the emulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// The network is there; the descriptor of its device comes along.
+    /// A device of the network is there; its descriptor comes along. One after the other, in the order of the plan.
     Network {
         has_ipv6: bool,
         /// Whether its packets are in Ethernet frames.
@@ -208,7 +228,10 @@ impl Init<'_> {
             ask::NETWORK => self.network(),
             ask::START => self.start(),
             ask::LISTEN => self.listens_by = Some(system::now() + PATIENCE),
-            ask::DROPS => self.tell(&Told::Drops(dropped().unwrap_or(0))),
+            ask::DROPS => {
+                let dropped = self.plan.devices.iter().filter_map(|(name, _)| dropped(name)).sum();
+                self.tell(&Told::Drops(dropped));
+            }
             _ => {
                 let text = std::str::from_utf8(asked).unwrap_or_default();
                 for (prefix, is_tcp) in [(ask::TCP, true), (ask::UDP, false)] {
@@ -226,16 +249,15 @@ impl Init<'_> {
         }
     }
 
-    /// Makes the network and hands its device over.
+    /// Makes the network and hands its devices over.
     fn network(&mut self) {
-        let told = match make_network(self.plan) {
-            Ok(Network { device, has_ipv6, is_framed }) => {
-                let text = Told::Network { has_ipv6, is_framed }.text();
+        let told = make_network(self.plan).and_then(|Network { devices, has_ipv6, is_framed }| {
+            let text = Told::Network { has_ipv6, is_framed }.text();
+            devices.iter().try_for_each(|device| {
                 let sent = process::send_message(self.channel.as_fd(), text.as_bytes(), Some(device.as_fd()));
                 sent.map_err(|error| format!("cannot hand over a network device: {error}"))
-            }
-            Err(error) => Err(error),
-        };
+            })
+        });
         if let Err(reason) = told {
             self.tell(&Told::Failed(125, reason));
         }
@@ -310,20 +332,25 @@ impl Init<'_> {
 
 /// The network of an end.
 struct Network {
-    device: File,
+    devices: Vec<File>,
     has_ipv6: bool,
     is_framed: bool,
 }
 
-/// Makes the network of an end: a device with its addresses, and the way to the other end.
+/// How much less the system likes each further device.
+const METRIC_STEP: u32 = 100;
+
+/// Makes the network of an end: its devices with their addresses, and the ways to the other end. As on a laptop with
+/// Wi-Fi and a mobile link, several lead there, the first is preferred, and no rule joins an address to a device.
 fn make_network(plan: &Plan) -> Result<Network, String> {
-    let Plan { own, other, .. } = plan;
-    make_mounts();
+    make_mounts(&plan.names);
+    let names: Vec<&str> = plan.devices.iter().map(|(name, _)| name.as_str()).collect();
     // Who may not open TUN devices can have a cable, which costs more per packet.
-    let (device, index, is_framed) = match tun::open(DEVICE) {
-        Ok((device, index)) => (device, index, false),
-        Err(tun) => match cable::open(DEVICE) {
-            Ok((device, index)) => (device, index, true),
+    let tuns: io::Result<Vec<(File, u32)>> = names.iter().map(|name| tun::open(name)).collect();
+    let (devices, is_framed) = match tuns {
+        Ok(devices) => (devices, false),
+        Err(tun) => match cable::open(&names) {
+            Ok(devices) => (devices, true),
             Err(error) => {
                 return Err(format!(
                     "cannot make a network device: /dev/net/tun: {tun}; nor a pair of devices: {error}"
@@ -334,21 +361,42 @@ fn make_network(plan: &Plan) -> Result<Network, String> {
     let told = |what: &'static str| move |error: io::Error| format!("cannot {what} a network device: {error}");
     let mut netlink = Netlink::open().map_err(told("configure"))?;
     netlink.up(LOOPBACK, None).map_err(told("bring up"))?;
-    let [from, to] = [own, other].map(|end| IpAddr::from(end.ipv4));
-    netlink.add_address(index, from).map_err(told("give an address to"))?;
-    netlink.up(index, Some(DEVICE_QUEUE)).map_err(told("bring up"))?;
-    netlink.add_route(index, to, from).map_err(told("route through"))?;
-    // A system may have no IPv6.
-    let [from, to] = [own, other].map(|end| IpAddr::from(end.ipv6));
-    let ipv6 = netlink.add_address(index, from).and_then(|()| netlink.add_route(index, to, from));
-    Ok(Network { device, has_ipv6: ipv6.is_ok(), is_framed })
+    let (mut files, mut has_ipv6, mut metric) = (Vec::new(), true, 0);
+    for ((file, index), (name, own)) in devices.into_iter().zip(&plan.devices) {
+        if plan.devices.len() > 1 {
+            accept_any_way(name);
+        }
+        let from = IpAddr::from(own.ipv4);
+        netlink.add_address(index, from).map_err(told("give an address to"))?;
+        netlink.up(index, Some(DEVICE_QUEUE)).map_err(told("bring up"))?;
+        for other in &plan.others {
+            netlink.add_route(index, IpAddr::from(other.ipv4), from, metric).map_err(told("route through"))?;
+        }
+        // A system may have no IPv6.
+        let from = IpAddr::from(own.ipv6);
+        let mut routes = plan.others.iter().map(|other| IpAddr::from(other.ipv6));
+        let ipv6 = netlink
+            .add_address(index, from)
+            .and_then(|()| routes.try_for_each(|to| netlink.add_route(index, to, from, metric)));
+        has_ipv6 &= ipv6.is_ok();
+        metric += METRIC_STEP;
+        files.push(file);
+    }
+    Ok(Network { devices: files, has_ipv6, is_framed })
+}
+
+/// Has the system take packets from a device by which it would not send to their sender: a new namespace may have the
+/// stricter setting of the machine (ip-sysctl, rp_filter: the greater of two values counts, and 2 asks for any way).
+fn accept_any_way(device: &str) {
+    // Where this may not be written, the setting is the machine's, and most have none.
+    let _ = fs::write(format!("/proc/sys/net/ipv4/conf/{device}/rp_filter"), "2");
 }
 
 /// Gives programs a list of their own processes, and names for the two ends. Both are conveniences: where the system
 /// does not allow them, programs run without.
-fn make_mounts() {
+fn make_mounts(names: &[(String, End)]) {
     let text = fs::read_to_string("/etc/hosts").map(|mut text| {
-        for End { name, ipv4, ipv6 } in [CLIENT, SERVER] {
+        for (name, End { ipv4, ipv6, .. }) in names {
             text.push_str(&format!("\n{ipv4} {name}\n{ipv6} {name}"));
         }
         text + "\n"
@@ -370,9 +418,9 @@ fn make_mounts() {
 }
 
 /// Packets that the device dropped because the emulator did not read them in time.
-fn dropped() -> Option<u64> {
+fn dropped(device: &str) -> Option<u64> {
     let devices = fs::read_to_string("/proc/net/dev").ok()?;
-    let line = devices.lines().find_map(|line| line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':'))?;
+    let line = devices.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     // Eight columns of what it received, then bytes, packets, errors and drops of what it sent.
     line.split_whitespace().nth(11)?.parse().ok()
 }

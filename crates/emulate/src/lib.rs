@@ -29,6 +29,7 @@ mod lateness;
 mod pump;
 #[cfg(target_os = "linux")]
 mod relay;
+mod series;
 #[cfg(target_os = "linux")]
 mod system;
 mod verdict;
@@ -36,11 +37,12 @@ mod verdict;
 mod watcher;
 
 #[cfg(target_os = "linux")]
-pub use emulation::{Emulation, EmulationError, Outcome};
+pub use emulation::{EmulatedPath, Emulation, EmulationError, MOST_PATHS, Outcome, Progress};
 pub use engine::{Arrival, Counts, Departure, Drop, Engine, Port, Room, Totals, Toward};
 #[cfg(target_os = "linux")]
-pub use init::{CLIENT, End, SERVER};
+pub use init::{CLIENT, End, SERVER, client};
 pub use lateness::{Lateness, LatenessSummary, VERY_LATE};
 #[cfg(target_os = "linux")]
 pub use relay::{Relay, RelayConfig, RelayCounts};
-pub use verdict::{Fault, Limits, Report};
+pub use series::{Series, Step};
+pub use verdict::{Fault, Limits, PathReport, Report};

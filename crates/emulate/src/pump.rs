@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_link::DropCause;
 use thalweg_units::{Duration, Ecn, Instant};
@@ -14,10 +15,10 @@ use crate::capture::Capture;
 use crate::carrier::Carrier;
 use crate::device::Device;
 use crate::engine::{Arrival, Departure, Drop, Engine, Port, Toward};
-use crate::init::{CLIENT, DEVICE_QUEUE, SERVER};
+use crate::init::{CLIENT, DEVICE_QUEUE, End, SERVER, client};
 use crate::ip::{self, Header};
 use crate::system::{self, Poll};
-use crate::verdict::Report;
+use crate::verdict::{PathReport, Report};
 
 /// Packets that are read from a device before anything else is done.
 const BURST: usize = 32;
@@ -27,8 +28,8 @@ const MAX_FLOWS: usize = 1 << 16;
 const LARGEST: usize = 65_535;
 /// A wait that took longer than this has slept.
 const SLEPT: Duration = Duration::from_micros(50);
-/// The place of what ends it in the list of what is waited for; the devices come before.
-const STOPPED: usize = 2;
+/// How often it says how far it is.
+const SAID_EVERY: Duration = Duration::from_millis(100);
 
 /// What tells a flow from another, seen from the client.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,59 +40,62 @@ struct FlowKey {
     ports: (u16, u16),
 }
 
-/// The two devices.
-struct Devices {
-    /// That of the client, and that of the server.
-    files: [Device; 2],
+/// A file that packets are written into, and what to add to the clock for the time of day.
+type CaptureFile = (Capture<BufWriter<File>>, Duration);
+
+/// The devices of the ends, for what crosses one of the paths.
+struct Devices<'a> {
+    /// Those of the client, by path, and that of the server.
+    files: &'a mut [Device],
+    path: usize,
     /// Whether senders are told of packets that are too big.
     icmp: bool,
-    /// Where packets are written down, and what to add to the clock for the time of day.
-    capture: Option<(Capture<BufWriter<File>>, Duration)>,
+    capture: &'a mut Option<CaptureFile>,
 }
 
-impl Devices {
-    /// The device that packets on this way come from.
-    fn source(&mut self, toward: Toward) -> &mut Device {
-        &mut self.files[toward.index()]
-    }
-
-    /// Writes down a packet that was at the client's end, or at the server's.
-    fn note(&mut self, end: usize, at: Instant, packet: &[u8], comment: Option<&str>) {
-        if let Some((capture, offset)) = &mut self.capture {
-            capture.packet(end as u32, Duration::from_nanos(at.as_nanos()) + *offset, packet, comment);
+impl Devices<'_> {
+    /// The number of the device that packets on this way come from.
+    fn source(&self, toward: Toward) -> usize {
+        match toward {
+            Toward::Server => self.path,
+            Toward::Client => self.files.len() - 1,
         }
     }
+}
 
-    /// The device that they go to.
-    fn destination(&mut self, toward: Toward) -> &mut Device {
-        &mut self.files[toward.back().index()]
+/// Writes down a packet that was at a device.
+fn note(capture: &mut Option<CaptureFile>, device: usize, at: Instant, packet: &[u8], comment: Option<&str>) {
+    if let Some((capture, offset)) = capture {
+        capture.packet(device as u32, Duration::from_nanos(at.as_nanos()) + *offset, packet, comment);
     }
 }
 
-impl Port for Devices {
+impl Port for Devices<'_> {
     fn hand_over(&mut self, departure: Departure<'_>) -> Option<Instant> {
         let is_marked = departure.ecn == Ecn::Ce
             && self.capture.is_some()
             && Header::read(departure.bytes).is_some_and(|header| header.ecn != Ecn::Ce);
         ip::set_ecn(departure.bytes, departure.ecn);
-        self.destination(departure.toward).write(departure.bytes).ok()?;
+        let destination = self.source(departure.toward.back());
+        self.files[destination].write(departure.bytes).ok()?;
         let done = system::now();
         let comment = is_marked.then_some("marked CE on the path");
-        self.note(departure.toward.back().index(), done, departure.bytes, comment);
+        note(self.capture, destination, done, departure.bytes, comment);
         Some(done)
     }
 
     fn dropped(&mut self, dropped: Drop<'_>) {
+        let source = self.source(dropped.toward);
         if self.capture.is_some() {
             let comment = format!("dropped on the path: {}", dropped.cause.name());
-            self.note(dropped.toward.index(), dropped.at, dropped.bytes, Some(&comment));
+            note(self.capture, source, dropped.at, dropped.bytes, Some(&comment));
         }
         if self.icmp
             && dropped.cause == DropCause::TooBig
             && let Some(message) = dropped.mtu.and_then(|mtu| ip::too_big(dropped.bytes, mtu))
         {
             // A sender that does not hear of it finds out by itself.
-            let _ = self.source(dropped.toward).write(&message);
+            let _ = self.files[source].write(&message);
         }
     }
 }
@@ -119,15 +123,57 @@ impl Arrivals {
     }
 }
 
+/// A path that packets are carried over.
+pub(crate) struct PumpPath {
+    pub(crate) engine: Engine,
+    /// What it is called in a capture.
+    pub(crate) name: String,
+    pub(crate) round_trip: Duration,
+    /// Numbers of its flows.
+    flows: BTreeMap<FlowKey, u32>,
+}
+
+impl PumpPath {
+    pub(crate) fn new(engine: Engine, name: String, round_trip: Duration) -> Self {
+        PumpPath { engine, name, round_trip, flows: BTreeMap::new() }
+    }
+
+    /// The number of a packet's flow.
+    fn flow(&mut self, header: &Header, toward: Toward) -> u32 {
+        let ports = match toward {
+            Toward::Server => header.ports,
+            Toward::Client => (header.ports.1, header.ports.0),
+        };
+        let key = FlowKey { is_ipv4: header.source.is_ipv4(), protocol: header.protocol, ports };
+        let next = self.flows.len();
+        match self.flows.get(&key) {
+            Some(flow) => *flow,
+            None if next >= MAX_FLOWS => MAX_FLOWS as u32,
+            None => *self.flows.entry(key).or_insert(next as u32),
+        }
+    }
+}
+
+/// What has crossed a path so far, for others to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Bytes handed over and packets dropped, toward the server and toward the client.
+    pub(crate) bytes: [AtomicU64; 2],
+    pub(crate) dropped: [AtomicU64; 2],
+}
+
 /// Moves packets until it is stopped.
 pub(crate) struct Pump {
-    engine: Engine,
-    devices: Devices,
-    arrivals: [Arrivals; 2],
-    flows: BTreeMap<FlowKey, u32>,
+    paths: Vec<PumpPath>,
+    /// Those of the client, by path, and that of the server.
+    devices: Vec<Device>,
+    arrivals: Vec<Arrivals>,
+    icmp: bool,
+    capture: Option<CaptureFile>,
     ignored: u64,
     start: Instant,
-    round_trip: Duration,
+    said: Arc<Vec<Said>>,
+    say_at: Instant,
     buffer: Vec<u8>,
     /// Where fragments are built.
     fragment: Vec<u8>,
@@ -137,30 +183,41 @@ pub(crate) struct Pump {
 pub(crate) const PROGRAM_PRIORITY: u8 = 10;
 
 impl Pump {
-    /// Between these devices of the client and the server.
+    /// Over these paths, between devices of the client, one for each, and the server's, which is the last.
     pub(crate) fn new(
-        engine: Engine,
-        files: [Device; 2],
+        paths: Vec<PumpPath>,
+        devices: Vec<Device>,
         icmp: bool,
         capture: Option<File>,
-        round_trip: Duration,
+        start: Instant,
     ) -> Self {
-        let start = engine.now();
         let capture = capture.map(|file| {
-            let capture = Capture::new(BufWriter::with_capacity(1 << 20, file), &[CLIENT.name, SERVER.name]);
+            let mut names: Vec<String> = match &paths[..] {
+                [_] => vec![CLIENT.name.to_owned()],
+                several => several.iter().map(|path| format!("{}-{}", CLIENT.name, path.name)).collect(),
+            };
+            names.push(SERVER.name.to_owned());
+            let capture = Capture::new(BufWriter::with_capacity(1 << 20, file), &names);
             (capture, system::realtime_offset())
         });
         Pump {
-            engine,
-            devices: Devices { files, icmp, capture },
-            arrivals: [Arrivals::new(start), Arrivals::new(start)],
-            flows: BTreeMap::new(),
+            arrivals: devices.iter().map(|_| Arrivals::new(start)).collect(),
+            said: Arc::new(paths.iter().map(|_| Said::default()).collect()),
+            paths,
+            devices,
+            icmp,
+            capture,
             ignored: 0,
             start,
-            round_trip,
+            say_at: start,
             buffer: vec![0; LARGEST],
             fragment: Vec::new(),
         }
+    }
+
+    /// Where it says how far it is.
+    pub(crate) fn said(&self) -> Arc<Vec<Said>> {
+        self.said.clone()
     }
 
     /// Moves packets until the stream ends; reports, drops that only the ends know of aside.
@@ -168,70 +225,96 @@ impl Pump {
     pub(crate) fn run(mut self, stopped: &UnixStream, realtime: bool) -> (Report, Option<io::Error>) {
         let carrier = Carrier::start(realtime, realtime.then_some(PROGRAM_PRIORITY));
         let mut poll = Poll::default();
-        for file in &self.devices.files {
+        for file in &self.devices {
             poll.push(file.as_fd());
         }
         poll.push(stopped.as_fd());
+        let is_stopped = self.devices.len();
         loop {
             let before = system::now();
-            let timeout = self.engine.next_due().map(|due| due.saturating_since(before));
-            if poll.wait(timeout).is_err() || poll.is_ready(STOPPED) {
+            let due = self.paths.iter().filter_map(|path| path.engine.next_due()).min();
+            let timeout = due.map(|due| due.saturating_since(before));
+            if poll.wait(timeout).is_err() || poll.is_ready(is_stopped) {
                 break;
             }
             let woken = system::now();
-            for toward in Toward::BOTH {
+            for device in 0..self.devices.len() {
                 // What came while it slept woke it.
-                if !poll.is_ready(toward.index()) || woken.saturating_since(before) > SLEPT {
-                    self.arrivals[toward.index()].empty = woken;
+                if !poll.is_ready(device) || woken.saturating_since(before) > SLEPT {
+                    self.arrivals[device].empty = woken;
                 }
                 // An end that was killed has no device any more.
-                if poll.is_ready(toward.index()) && !self.read(toward) {
-                    poll.ignore(toward.index());
+                if poll.is_ready(device) && !self.read(device) {
+                    poll.ignore(device);
                 }
             }
-            self.engine.run(system::now(), &mut self.devices);
+            self.hand_over();
         }
+        let flows = |path: &PumpPath| path.flows.len() as u64;
+        let paths = self.paths.iter().map(|path| PathReport::of(&path.engine, path.round_trip, flows(path)));
         let report = Report {
-            flows: self.flows.len() as u64,
             ignored: self.ignored,
-            device_dropped: self.devices.files.iter().map(Device::dropped).sum(),
-            ..carrier.report(&self.engine, self.start, self.round_trip)
+            device_dropped: self.devices.iter().map(Device::dropped).sum(),
+            ..carrier.report(paths.collect(), self.start)
         };
-        (report, self.devices.capture.and_then(|(capture, _)| capture.finish().err()))
+        (report, self.capture.and_then(|(capture, _)| capture.finish().err()))
+    }
+
+    /// Hands over what is due.
+    fn hand_over(&mut self) {
+        let Pump { paths, devices, icmp, capture, .. } = self;
+        for (path, at) in paths.iter_mut().zip(0..) {
+            path.engine.run(system::now(), &mut Devices { files: devices, path: at, icmp: *icmp, capture });
+        }
+        let now = system::now();
+        if now >= self.say_at {
+            self.say_at = now + SAID_EVERY;
+            for (path, said) in self.paths.iter().zip(self.said.iter()) {
+                for toward in Toward::BOTH {
+                    let counts = path.engine.counts(toward);
+                    said.bytes[toward.index()].store(counts.handed_over_bytes, Ordering::Relaxed);
+                    said.dropped[toward.index()].store(counts.dropped, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The path of a packet that was read from a device, and its way; `None` if it is not for the other end.
+    fn path_of(&self, device: usize, header: &Header) -> Option<(usize, Toward)> {
+        if device < self.paths.len() {
+            return SERVER.is_at(header.destination).then_some((device, Toward::Server));
+        }
+        let path = (0..self.paths.len()).find(|path| address(*path).is_at(header.destination))?;
+        Some((path, Toward::Client))
     }
 
     /// Reads a burst from a device. False if the device is gone.
-    fn read(&mut self, toward: Toward) -> bool {
+    fn read(&mut self, device: usize) -> bool {
         for _ in 0..BURST {
-            let length = match self.devices.source(toward).read(&mut self.buffer) {
+            let length = match self.devices[device].read(&mut self.buffer) {
                 Ok(length) => length,
                 Err(error) => {
-                    self.arrivals[toward.index()].empty = system::now();
+                    self.arrivals[device].empty = system::now();
                     return error.kind() == io::ErrorKind::WouldBlock;
                 }
             };
             let at = system::now();
-            let waited = self.arrivals[toward.index()].waited(at);
-            let Some(header) = Header::read(&self.buffer[..length]).filter(|header| is_ours(header, toward)) else {
+            let waited = self.arrivals[device].waited(at);
+            let header = Header::read(&self.buffer[..length]);
+            let Some((header, (path, toward))) =
+                header.and_then(|header| self.path_of(device, &header).map(|path| (header, path)))
+            else {
                 self.ignored += 1;
                 continue;
             };
-            let ports = match toward {
-                Toward::Server => header.ports,
-                Toward::Client => (header.ports.1, header.ports.0),
-            };
-            let key = FlowKey { is_ipv4: header.source.is_ipv4(), protocol: header.protocol, ports };
-            let next = self.flows.len();
-            let flow = match self.flows.get(&key) {
-                Some(flow) => *flow,
-                None if next >= MAX_FLOWS => MAX_FLOWS as u32,
-                None => *self.flows.entry(key).or_insert(next as u32),
-            };
-            self.devices.note(toward.index(), at, &self.buffer[..length], None);
+            let packet = &self.buffer[..length];
+            note(&mut self.capture, device, at, packet, None);
+            let path = &mut self.paths[path];
+            let flow = path.flow(&header, toward);
             let (ecn, damage_from) = (header.ecn, header.length);
             let size = u32::try_from(length).unwrap_or(u32::MAX);
             let arrival = Arrival { toward, at, waited, flow, ecn, size, damage_from };
-            let (engine, packet) = (&mut self.engine, &self.buffer[..length]);
+            let engine = &mut path.engine;
             let is_cut = engine.mtu(toward).is_some_and(|mtu| {
                 ip::fragment(packet, mtu, &mut self.fragment, |fragment| {
                     let size = u32::try_from(fragment.len()).unwrap_or(u32::MAX);
@@ -246,8 +329,7 @@ impl Pump {
     }
 }
 
-/// Whether a packet goes from one end to the other: not to everyone, nor to anybody else.
-fn is_ours(header: &Header, toward: Toward) -> bool {
-    let to = if toward == Toward::Server { SERVER } else { CLIENT };
-    header.destination == IpAddr::from(to.ipv4) || header.destination == IpAddr::from(to.ipv6)
+/// Where the client is on the path of this number.
+pub(crate) fn address(path: usize) -> End {
+    client(u8::try_from(path).unwrap_or(u8::MAX))
 }

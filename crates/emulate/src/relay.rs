@@ -18,7 +18,7 @@ use thalweg_units::{Duration, Ecn, Instant};
 use crate::carrier::Carrier;
 use crate::engine::{Arrival, Departure, Engine, Port, Toward};
 use crate::system::{self, Poll, Received};
-use crate::verdict::Report;
+use crate::verdict::{PathReport, Report};
 
 /// Clients (by address) that a relay serves at most at a time.
 const MAX_FLOWS: usize = 256;
@@ -103,7 +103,7 @@ impl Relay {
         stopped.set_nonblocking(true)?;
         let worker = Worker {
             start,
-            round_trip: Report::round_trip_of(&config.hops),
+            round_trip: PathReport::round_trip_of(&config.hops),
             target: config.target,
             shared: shared.clone(),
             engine,
@@ -244,11 +244,11 @@ impl Worker {
             self.publish();
         }
         let sockets = self.sockets.flows.values().map(|flow| &flow.upstream).chain([&self.sockets.front]);
+        let path = PathReport::of(&self.engine, self.round_trip, u64::from(self.next_number));
         Report {
-            flows: u64::from(self.next_number),
             ignored: self.ignored,
             device_dropped: self.dropped_by_closed + sockets.map(system::dropped_by).sum::<u64>(),
-            ..carrier.report(&self.engine, self.start, self.round_trip)
+            ..carrier.report(vec![path], self.start)
         }
     }
 

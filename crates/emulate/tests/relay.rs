@@ -83,10 +83,10 @@ fn passes_both_ways_in_order_over_ipv4_and_ipv6() {
         assert_eq!(exchange(&relay, 50, PATIENCE), (0..50).collect::<Vec<_>>());
         assert!(comes_to(|| relay.counts().forwarded == 100), "{:?}", relay.counts());
         let report = relay.stop();
-        assert_eq!(report.directions.each_ref().map(|totals| totals.handed_over), [50, 50]);
-        assert_eq!(report.directions[0].lateness.count(), 50);
+        assert_eq!(report.paths[0].directions.each_ref().map(|totals| totals.handed_over), [50, 50]);
+        assert_eq!(report.paths[0].directions[0].lateness.count(), 50);
         let headers = if listen.starts_with('1') { 28 } else { 48 };
-        assert_eq!(report.directions[0].handed_over_bytes, 50 * (2 + headers));
+        assert_eq!(report.paths[0].directions[0].handed_over_bytes, 50 * (2 + headers));
     }
 }
 
@@ -150,11 +150,11 @@ fn a_flood_is_dropped_by_the_queue_and_by_nothing_else() {
     }
     let back = std::iter::from_fn(|| client.recv(&mut [0; 2000]).ok()).count() as u64;
     let report = relay.stop();
-    let up = report.direction(Toward::Server);
+    let up = report.paths[0].direction(Toward::Server);
     assert_eq!(up.arrived + report.device_dropped, 200);
     assert_eq!(up.arrived, up.handed_over + up.dropped_total());
     // What comes back in a burst, because the echo was late, may find its queue full, too.
-    let down = report.direction(Toward::Client);
+    let down = report.paths[0].direction(Toward::Client);
     assert!(up.dropped_total() > 0 && back + down.dropped_total() == up.handed_over, "{back} {up:?} {down:?}");
 }
 
@@ -187,5 +187,5 @@ fn a_target_that_is_not_there_stops_nobody() {
     let relay = start(gone, unlimited());
     assert!(exchange(&relay, 5, BRIEFLY).is_empty());
     assert!(exchange(&relay, 5, BRIEFLY).is_empty());
-    assert_eq!(relay.stop().flows, 2);
+    assert_eq!(relay.stop().paths[0].flows, 2);
 }

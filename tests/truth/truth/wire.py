@@ -113,7 +113,7 @@ def measured(program, row, folder, report):
             mine |= of_tcp(flow, samples(folder, flow.name))
         else:
             mine |= quic.measured(program, folder)
-    down = report["down"]
+    down = report["paths"][0]["down"]
     found["link"] = {"dropped": sum(down["dropped"].values()), "marked": down["marked"]}
     if row.capture:
         waits = capture.sojourns(folder / "packets.pcapng", row.rtt / 2)

@@ -26,6 +26,21 @@ pub struct PathArgs {
     pub seed: u64,
 }
 
+/// The options that choose one path or several.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Path")]
+pub struct PathsArgs {
+    /// A path by name; `thalweg lab list --presets` lists them. Several make as many interfaces, named after them
+    #[arg(long, value_name = "NAME")]
+    preset: Vec<String>,
+    /// Which path or chain of the file, if it has several. Several make as many interfaces, named after them
+    #[arg(long, value_name = "NAME")]
+    path: Vec<String>,
+    /// Seed of every choice that paths leave to chance; the lab draws the same with the same seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
 /// A path and its name.
 #[derive(Debug)]
 pub struct Chosen {
@@ -42,54 +57,73 @@ impl PathArgs {
     ///
     /// When it is neither or both, or when there is no such path, or it is wrong.
     pub fn choose(&self, file: Option<&PathBuf>) -> Result<Chosen> {
-        match (file, &self.preset) {
-            (Some(file), None) => {
-                let paths = load_paths(file).map_err(Failure::usage)?;
-                let name = self.name_of(&paths, &file.display().to_string())?;
-                Ok(Chosen { hops: hops(&paths, &name), name })
+        let mut chosen = choose(file, self.preset.as_slice(), self.path.as_slice())?;
+        chosen.pop().ok_or_else(|| Failure::usage("no path"))
+    }
+}
+
+impl PathsArgs {
+    /// The paths that are asked for, at least one.
+    ///
+    /// # Errors
+    ///
+    /// As for one of them.
+    pub fn choose(&self, file: Option<&PathBuf>) -> Result<Vec<Chosen>> {
+        choose(file, &self.preset, &self.path)
+    }
+}
+
+/// The paths of a file, or the presets, at least one.
+fn choose(file: Option<&PathBuf>, presets: &[String], names: &[String]) -> Result<Vec<Chosen>> {
+    match (file, presets) {
+        (Some(file), []) => {
+            let paths = load_paths(file).map_err(Failure::usage)?;
+            let names = names_of(&paths, names, &file.display().to_string())?;
+            Ok(names.into_iter().map(|name| Chosen { hops: hops(&paths, &name), name }).collect())
+        }
+        (None, [first, ..]) => match names {
+            [] => presets.iter().map(|preset| of_preset(preset)).collect(),
+            [path, ..] => {
+                let message = format!("--path {path} chooses from a file; --preset {first} is a path by itself");
+                Err(Failure::usage(message))
             }
-            (None, Some(preset)) => {
-                if let Some(path) = &self.path {
-                    let message = format!("--path {path} chooses from a file; --preset {preset} is a path by itself");
-                    return Err(Failure::usage(message));
-                }
-                let text = format!("[path.\"{}\"]\npreset = \"{}\"", preset.escape_debug(), preset.escape_debug());
-                let paths = Paths::parse("--preset", &text, &Synthetic).map_err(|error| {
-                    // What a path without a preset lacks is beside the point.
-                    let about = error.diagnostics.iter().find(|diagnostic| diagnostic.message.contains("preset"));
-                    let message = about.or(error.diagnostics.first()).map_or("", |diagnostic| &diagnostic.message);
-                    Failure::usage(format!("--preset: {message}"))
-                })?;
-                Ok(Chosen { hops: hops(&paths, preset), name: preset.clone() })
-            }
-            (Some(file), Some(preset)) => {
-                let file = file.display();
-                Err(Failure::usage(format!("both {file} and --preset {preset} name a path; leave one of them out")))
-            }
-            (None, None) => {
-                let names = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
-                Err(Failure::usage(format!(
-                    "no path: name a file with [path.NAME], such as a scenario, or write --preset with one of {names}"
-                )))
-            }
+        },
+        (Some(file), [preset, ..]) => {
+            let file = file.display();
+            Err(Failure::usage(format!("both {file} and --preset {preset} name a path; leave one of them out")))
+        }
+        (None, []) => {
+            let names = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
+            Err(Failure::usage(format!(
+                "no path: name a file with [path.NAME], such as a scenario, or write --preset with one of {names}"
+            )))
         }
     }
+}
 
-    /// Which path of the file.
-    fn name_of(&self, paths: &Paths, file: &str) -> Result<String> {
-        let plain = paths.paths.iter().map(|path| &path.name);
-        let names: Vec<&String> = plain.chain(paths.chains.iter().map(|chain| &chain.name)).collect();
-        match (&self.path, &names[..]) {
-            (Some(name), _) if names.contains(&name) => Ok(name.clone()),
-            (None, [only]) => Ok((*only).clone()),
-            (wanted, _) => {
-                let names = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-                Err(Failure::usage(match wanted {
-                    Some(name) => format!("{file} has no path \"{name}\"; it has {names}"),
-                    None => format!("{file} has several paths; write --path with one of {names}"),
-                }))
-            }
-        }
+fn of_preset(preset: &str) -> Result<Chosen> {
+    let text = format!("[path.\"{}\"]\npreset = \"{}\"", preset.escape_debug(), preset.escape_debug());
+    let paths = Paths::parse("--preset", &text, &Synthetic).map_err(|error| {
+        // What a path without a preset lacks is beside the point.
+        let about = error.diagnostics.iter().find(|diagnostic| diagnostic.message.contains("preset"));
+        let message = about.or(error.diagnostics.first()).map_or("", |diagnostic| &diagnostic.message);
+        Failure::usage(format!("--preset: {message}"))
+    })?;
+    Ok(Chosen { hops: hops(&paths, preset), name: preset.to_owned() })
+}
+
+/// Which paths of the file: those that are wanted, or the only one.
+fn names_of(paths: &Paths, wanted: &[String], file: &str) -> Result<Vec<String>> {
+    let plain = paths.paths.iter().map(|path| &path.name);
+    let names: Vec<&String> = plain.chain(paths.chains.iter().map(|chain| &chain.name)).collect();
+    let all = || names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(name) = wanted.iter().find(|name| !names.contains(name)) {
+        return Err(Failure::usage(format!("{file} has no path \"{name}\"; it has {}", all())));
+    }
+    match (wanted, &names[..]) {
+        ([], [only]) => Ok(vec![(*only).clone()]),
+        ([], _) => Err(Failure::usage(format!("{file} has several paths; write --path with one of {}", all()))),
+        (wanted, _) => Ok(wanted.to_vec()),
     }
 }
 
@@ -162,6 +196,9 @@ mod tests {
         assert!(complaint(&args(Some("wifi"), None), Some(&file)).contains("leave one of them out"));
         assert!(complaint(&args(Some("wifi"), Some("x")), None).contains("is a path by itself"));
         assert!(complaint(&args(None, None), None).contains("--preset with one of broadband"));
+        let several = PathsArgs { preset: Vec::new(), path: vec!["far".to_owned(), "home".to_owned()], seed: 1 };
+        let chosen = several.choose(Some(&file)).unwrap();
+        assert_eq!(chosen.iter().map(|path| path.name.as_str()).collect::<Vec<_>>(), ["far", "home"]);
         std::fs::write(&file, "[path.p]\nup = 3").unwrap();
         assert!(complaint(&args(None, None), Some(&file)).contains("path.p"));
     }

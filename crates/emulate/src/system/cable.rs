@@ -9,38 +9,43 @@ use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use super::Netlink;
 
-/// The device's name in the namespace that the socket is in.
-const WIRE: &str = "wire0";
+/// The devices' names in the namespace that the sockets are in, with a number each.
+const WIRE: &str = "wire";
 /// Locally administered addresses: of the device, and of the wire's end.
 pub(crate) const DEVICE_ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(crate) const WIRE_ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The kernel's buffer wanted for what the device sends; it may give less.
 const BUFFER: libc::c_int = 4 << 20;
 
-/// Moves the caller into a new network namespace, with a device of this name in it whose packets come out of a socket,
-/// as Ethernet frames; what is written to the socket comes out of the device. Returns the socket, which does not block,
-/// and the device's number. The socket stays in the network namespace that the caller was in.
+/// Moves the caller into a new network namespace, with devices of these names in it whose packets come out of sockets,
+/// as Ethernet frames; what is written to a socket comes out of its device. Returns the sockets, which do not block, and
+/// the devices' numbers. The sockets stay in the network namespace that the caller was in.
 ///
 /// # Errors
 /// When the system does not allow it.
-pub(crate) fn open(name: &str) -> io::Result<(File, u32)> {
+pub(crate) fn open(names: &[&str]) -> io::Result<Vec<(File, u32)>> {
     let outside = File::open("/proc/self/ns/net")?;
     // SAFETY: takes no pointer.
     super::check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     let inside = File::open("/proc/self/ns/net")?;
     let mut netlink = Netlink::open()?;
-    netlink.add_cable([(name, DEVICE_ADDRESS), (WIRE, WIRE_ADDRESS)], outside.as_fd())?;
-    let index = number_of(name)?;
-    netlink.no_arp(index)?;
-    checksums_in_software(name)?;
+    let wires: Vec<String> = (0..names.len()).map(|number| format!("{WIRE}{number}")).collect();
+    let mut indices = Vec::new();
+    for (name, wire) in names.iter().zip(&wires) {
+        netlink.add_cable([(name, DEVICE_ADDRESS), (wire, WIRE_ADDRESS)], outside.as_fd())?;
+        let index = number_of(name)?;
+        netlink.no_arp(index)?;
+        checksums_in_software(name)?;
+        indices.push(index);
+    }
     let enter = |namespace: &File| {
         // SAFETY: takes no pointer.
         super::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
     };
     enter(&outside)?;
-    let socket = packet_socket();
+    let sockets: io::Result<Vec<OwnedFd>> = wires.iter().map(|wire| packet_socket(wire)).collect();
     enter(&inside)?;
-    Ok((File::from(socket?), index))
+    Ok(sockets?.into_iter().map(File::from).zip(indices).collect())
 }
 
 fn number_of(name: &str) -> io::Result<u32> {
@@ -51,8 +56,8 @@ fn number_of(name: &str) -> io::Result<u32> {
 }
 
 /// A socket on the wire's end of the cable.
-fn packet_socket() -> io::Result<OwnedFd> {
-    let wire = number_of(WIRE)?;
+fn packet_socket(wire: &str) -> io::Result<OwnedFd> {
+    let wire = number_of(wire)?;
     Netlink::open()?.up(wire, None)?;
     let every = (libc::ETH_P_ALL as u16).to_be();
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;

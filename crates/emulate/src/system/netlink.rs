@@ -159,11 +159,11 @@ impl Netlink {
         self.request(message.attribute(libc::IFA_LOCAL, &octets).attribute(libc::IFA_ADDRESS, &octets))
     }
 
-    /// Sends what goes to an address through a device.
+    /// Sends what goes to an address through a device; where several lead there, through that of the least metric.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn add_route(&mut self, device: u32, to: IpAddr, from: IpAddr) -> io::Result<()> {
+    pub(crate) fn add_route(&mut self, device: u32, to: IpAddr, from: IpAddr, metric: u32) -> io::Result<()> {
         let (family, bits) = family(to);
         let scope = if to.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
         let body = [family, bits, 0, 0, libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, scope, libc::RTN_UNICAST, 0, 0, 0, 0];
@@ -171,6 +171,9 @@ impl Netlink {
             .attribute(libc::RTA_DST, &octets(to))
             .attribute(libc::RTA_PREFSRC, &octets(from))
             .attribute(libc::RTA_OIF, &device.to_ne_bytes());
-        self.request(message)
+        self.request(match metric {
+            0 => message,
+            metric => message.attribute(libc::RTA_PRIORITY, &metric.to_ne_bytes()),
+        })
     }
 }

@@ -4,6 +4,7 @@ mod assets;
 mod collection;
 mod compared;
 pub mod csv;
+mod emulated;
 mod error;
 pub mod json;
 mod limited;
@@ -20,6 +21,7 @@ mod words;
 
 use std::path::Path;
 
+pub use emulated::{Emulated, EmulatedDirection, emulated};
 pub use error::ReportError;
 pub use measurement::{DelayCourse, Delays, Magnified, Measurement, measurement};
 pub use overlay::MOST_RECORDINGS;
