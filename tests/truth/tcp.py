@@ -92,7 +92,8 @@ def serve(plan):
     for flow in plan["flows"]:
         if flow["stack"] == "quic":
             # stdout would go to the terminal of whoever runs the tables.
-            subprocess.Popen([*flow["server"], "--quiet"], stdout=subprocess.DEVNULL)
+            quiet = [] if flow.get("loud") else ["--quiet"]
+            subprocess.Popen([*flow["server"], *quiet], stdout=subprocess.DEVNULL)
     threads = []
     for flow in plan["flows"]:
         if flow["stack"] == "tcp":

@@ -20,6 +20,10 @@ def judge(row, lab, wire):
             # Neither has it, such as the end of a start that never ended.
             found.append({**one, "lab": None, "wire": None, "holds": True})
             continue
+        if not lab and theirs:
+            # The lab has no such stack: there is nothing to agree with.
+            found.append({**one, "lab": None, "wire": median(theirs), "holds": True})
+            continue
         if not ours or not theirs:
             found.append({**one, "lab": ours and median(ours) or None,
                           "wire": theirs and median(theirs) or None, "holds": False})
@@ -77,3 +81,27 @@ def ranges(measured):
         if count:
             found.append({"metric": metric, "inside": within, "runs": count, "holds": within >= ENOUGH * count})
     return found
+
+
+def orders(measured):
+    """Which of two servers is faster on a path, where the runs of neither side overlap: pairs that lab and wire see
+    alike, and those that they do not, by name."""
+    alike, unlike, paths = 0, [], {}
+    for one in measured:
+        if one.row.rival and one.lab and one.is_measured():
+            server, _, where = one.row.name.partition(", ")
+            paths.setdefault(where, []).append((server, one.checks()[0]))
+    for where, found in paths.items():
+        for number, (first, a) in enumerate(found):
+            for second, b in found[:number]:
+                lab, wire = (order(a[kind], b[kind]) for kind in ("lab_range", "wire_range"))
+                if lab and wire and lab == wire:
+                    alike += 1
+                elif lab and wire:
+                    unlike.append(f"{first} and {second}, {where}")
+    return alike, unlike
+
+
+def order(a, b):
+    """-1 if all of the first are below all of the second, 1 if above, 0 if they overlap."""
+    return -1 if a[1] < b[0] else 1 if b[1] < a[0] else 0

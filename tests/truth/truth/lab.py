@@ -4,7 +4,7 @@ import hashlib
 import json
 import subprocess
 
-from . import figures
+from . import figures, rivals
 
 # Where the kernel has another name. HyStart is part of its cubic, and reno has none.
 POLICIES = {"reno": 'controller = "new-reno", start = "standard"'}
@@ -16,6 +16,8 @@ def flow_text(flow, start):
         lines += [f'start = "{start:g} s"', "phase = false"]
     if flow.stack == "tcp":
         lines.append('stack = "tcp"')
+    elif flow.server != "thalweg":
+        lines.append(f'stack = "{rivals.IN_LAB[flow.server]}"')
     if flow.controller != "shipped":
         policies = POLICIES.get(flow.controller, f'controller = "{flow.controller}"')
         lines.append(f"policies = {{ {policies} }}")
@@ -40,7 +42,7 @@ def scenario(row):
         lines += ["", *flow_text(flow, row.start)]
         if flow.stack == "tcp":
             lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
-        else:
+        elif flow.server == "thalweg":
             # As `thalweg get`.
             lines.append("transport = { client_connection_id = 0 }")
     return "\n".join(lines) + "\n"
@@ -48,7 +50,11 @@ def scenario(row):
 
 def run(program, row, folder, threads):
     """Runs the scenario, what is there already excepted; the figures of each seed, and what it decided,
-    as a hash of all runs."""
+    as a hash of all runs. Nothing of a stack that the lab does not have."""
+    if row.rival and not rivals.IN_LAB[row.rival]:
+        return {}, ""
+    if row.rival:
+        program = rivals.lab_program()
     file = folder / "lab.toml"
     file.write_text(scenario(row))
     out = folder / "lab"

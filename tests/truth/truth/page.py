@@ -28,7 +28,8 @@ def number(metric, value):
 
 
 def cell(check):
-    text = f"{plain(check['metric'], check['lab'])}; {plain(check['metric'], check['wire'])}"
+    lab = "–" if check["lab"] is None and check["holds"] else plain(check["metric"], check["lab"])
+    text = f"{lab}; {plain(check['metric'], check['wire'])}"
     return text if check["holds"] else f"**{text}**"
 
 

@@ -1,7 +1,9 @@
-"""QUIC on the wire: `thalweg serve` and `thalweg get`, and what their traces say."""
+"""QUIC on the wire: `thalweg serve` or the server of another stack, `thalweg get`, and what our traces say."""
 
 import json
 import subprocess
+
+from . import rivals
 
 
 def commands(program, flow, scratch, folder, port):
@@ -17,6 +19,12 @@ def commands(program, flow, scratch, folder, port):
     policies = [] if flow.controller == "shipped" else ["--policies", f"controller={flow.controller}"]
     # A trace of a flow without an end is of no use, and costs time at real-time priority.
     traces = [] if flow.size is None else ["--qlog", scratch / "qlog"]
+    if flow.server != "thalweg":
+        # The certificate is for another name, and an address has none.
+        server = rivals.command(flow.server, f"10.12.0.1:{port}", site, scratch)
+        client = [program, "get", "-q", "-k", "--quic-only", "--no-tickets", "--retries", "0", "--json", "-o",
+                  downloads / flow.name, f"https://10.12.0.1:{port}/file"]
+        return {"server": [str(word) for word in server], "client": [str(word) for word in client], "loud": True}
     server = [program, "serve", site, "--listen", f"[::]:{port}", "--no-tcp", "--workers", "1", *traces, *policies]
     # IPv4, because the lab counts its headers.
     client = [program, "get", "-q", "-k", "--quic-only", "--no-tickets", "--retries", "0", *traces, *policies,

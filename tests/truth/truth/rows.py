@@ -27,6 +27,7 @@ class Flow:
     stack: str  # "tcp" or "quic"
     controller: str  # "reno", "cubic"; for QUIC also "shipped"
     size: int | None  # bytes; None is as long as the row runs
+    server: str = "thalweg"  # whose server sends, if it is not ours
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,22 @@ class Row:
         given = re.search(r'queue = "([\d.]+) (B|packets)"', self.path)
         return float(given[1]) * (8 if given[2] == "B" else 8 * 1500) / (self.rate * 1e6) if given else None
 
+    def described(self):
+        """Its fields; a server is one only where it is another's."""
+        fields = asdict(self)
+        for flow in fields["flows"]:
+            if flow["server"] == "thalweg":
+                del flow["server"]
+        return fields
+
+    @property
+    def rival(self):
+        """Whose server sends, if it is not ours."""
+        return next((flow.server for flow in self.flows if flow.server != "thalweg"), None)
+
     def fingerprint(self):
         """Results of another row of this name are not results of this one."""
-        kept = {name: value for name, value in asdict(self).items()
+        kept = {name: value for name, value in self.described().items()
                 if name in ("path", "flows", "seconds", "ecn", "capture", "rtt", "start", "silent_mtu")
                 and (value or name not in ("start", "silent_mtu"))}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]

@@ -275,7 +275,9 @@ pub fn page(report: &Report, paths: &[&str], seed: u64, limits: &Limits) -> Resu
         title: paths.join(", "),
         verdict: [verdict.to_owned()].into_iter().chain(faults).collect(),
         end: report.elapsed.as_secs_f64(),
-        heads: ["way", "packets", "bytes", "rate", "best second", "what else", "late (99 %)"].map(str::to_owned).into(),
+        heads: ["way", "packets", "bytes", "rate", "best second", "drops and marks", "late (99 %)"]
+            .map(str::to_owned)
+            .into(),
         ..Emulated::default()
     };
     for (name, path) in paths.iter().zip(&report.paths) {

@@ -95,14 +95,15 @@ fn over_time(emulated: &Emulated) -> Option<Picture> {
         emulated.directions.iter().enumerate().map(|(at, each)| (Look::Choice(at), each.name.clone())).collect();
     let sojourn = |direction: &EmulatedDirection| direction.sojourn.iter().map(|(_, longest)| *longest).collect();
     let dropped = |direction: &EmulatedDirection| direction.dropped.iter().map(|count| *count as f64).collect();
+    let mut stages = vec![rates, stage("longest time in a queue", Unit::Seconds, colored(&sojourn))];
+    let has_drops = emulated.directions.iter().flat_map(|direction| &direction.dropped).any(|count| *count > 0);
+    if has_drops {
+        stages.push(stage("packets dropped", Unit::Count, colored(&dropped)));
+    }
     let course = Course {
         name: "the paths over time".to_owned(),
         end: emulated.end,
-        stages: vec![
-            rates,
-            stage("longest time in a queue", Unit::Seconds, colored(&sojourn)),
-            stage("packets dropped", Unit::Count, colored(&dropped)),
-        ],
+        stages,
         strips: Vec::new(),
         legend: Vec::new(),
     };
@@ -121,7 +122,8 @@ fn over_time(emulated: &Emulated) -> Option<Picture> {
         title: "Over time".to_owned(),
         caption: format!(
             "In steps of {step:.1} s: what was handed over, the longest time of a packet in the queue of a link, its \
-             own transmission included, and what the path dropped for any reason."
+             own transmission included, and what was dropped for any reason{}.",
+            if has_drops { "" } else { ", which was nothing" }
         ),
         svg: course.svg()?,
         csv,
