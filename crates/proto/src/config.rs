@@ -26,7 +26,8 @@ pub struct TransportConfig {
     /// Which recovery rules run; see [`Policies`]. A congestion controller of the program's own goes here as
     /// [`Congestion::Custom`](thalweg_recovery::Congestion::Custom).
     pub policies: Policies,
-    /// The most that may leave on a path, whatever the window allows; see [`Recovery::set_max_rate`]. Default none.
+    /// The most that may leave on all paths together, whatever the windows allow; see [`Recovery::set_max_rate`].
+    /// Default none.
     ///
     /// [`Recovery::set_max_rate`]: thalweg_recovery::Recovery::set_max_rate
     pub max_rate: Option<Rate>,

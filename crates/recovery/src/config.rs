@@ -29,7 +29,7 @@ pub struct Config {
     pub trace: bool,
     /// The information in the transport's acknowledgments. Default QUIC.
     pub profile: Profile,
-    /// The most that may leave on a path, whatever window and pacing allow. Default none.
+    /// The most that may leave on all paths together, whatever windows and pacing allow. Default none.
     pub max_rate: Option<Rate>,
 }
 

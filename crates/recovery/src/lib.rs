@@ -81,6 +81,7 @@ mod switch;
 #[cfg(test)]
 mod testing;
 mod timer;
+mod total;
 pub mod trace;
 mod types;
 mod undo;
@@ -121,6 +122,7 @@ use paths::Paths;
 use space::{Consequences, NewlyAcked, Space};
 use spaces::Spaces;
 use timer::Timer;
+use total::TotalLimit;
 use trace::{Event, TimerKind, Trace};
 
 /// How many ack-eliciting packets bring an acknowledgment at once where nothing else was asked for (RFC 9000 section
@@ -155,6 +157,8 @@ pub struct Recovery<T> {
     /// How many ack-eliciting packets bring an acknowledgment at once.
     packets_per_ack: u64,
     timer: Option<Timer>,
+    /// The rate limit, where several paths share it.
+    total: TotalLimit,
     /// The latest time seen.
     now: Instant,
     trace: Trace,
@@ -176,6 +180,7 @@ impl<T: Clone> Recovery<T> {
             deadlocked_since: None,
             packets_per_ack: PACKETS_PER_ACK,
             timer: None,
+            total: TotalLimit::default(),
             now: Instant::ZERO,
             trace: Trace::new(config.trace),
             config,
@@ -189,6 +194,7 @@ impl<T: Clone> Recovery<T> {
         if let Some(path) = self.paths.get_mut(id) {
             path.note_change(now);
         }
+        self.total.set(now, &self.config, self.paths.iter());
         id
     }
 
@@ -197,6 +203,7 @@ impl<T: Clone> Recovery<T> {
     pub fn remove_path(&mut self, path: PathId) {
         if let Some(path) = self.paths.get_mut(path) {
             path.is_retired = true;
+            self.total.set(self.now, &self.config, self.paths.iter());
             self.purge();
             // Its packets may have been what the timer was for.
             self.set_timer(self.now);
@@ -324,6 +331,9 @@ impl<T: Clone> Recovery<T> {
         self.see(now);
         let (path, is_ack_eliciting) = (packet.path, packet.ack_eliciting);
         let in_flight = packet.in_flight || is_ack_eliciting;
+        if in_flight {
+            self.total.on_sent(now, packet.size);
+        }
         let packets_per_ack = self.packets_per_ack;
         // What the deadline of a probe depends on that sending can change.
         let deadline = |space: &Space<T>| (space.last_eliciting(), space.eliciting().min(packets_per_ack));
@@ -558,7 +568,9 @@ impl<T: Clone> Recovery<T> {
     /// not have to ask.
     pub fn budget(&mut self, now: Instant, path: PathId) -> Budget {
         self.see(now);
-        self.paths.get_mut(path).map_or(Budget::WindowFull, |path| path.budget(now))
+        let Some(path) = self.paths.get_mut(path) else { return Budget::WindowFull };
+        let allowed = path.budget(now);
+        self.total.budget(now, path.datagram_size(), allowed)
     }
 
     /// The transport had nothing more to send on a path although [`budget`](Self::budget) said [`Budget::Now`]. The

@@ -76,8 +76,8 @@ impl<T: Clone> Recovery<T> {
         Ok(())
     }
 
-    /// Limits the rate at which packets leave on each path, whatever the window allows, pacing policy or not; `None`
-    /// lifts the limit.
+    /// Limits the rate at which packets leave, on all paths together, whatever the windows allow, pacing policy or not;
+    /// `None` lifts the limit.
     ///
     /// Over any span no more leaves than the rate times the span and one burst: an initial window, or two milliseconds'
     /// worth of the rate if that is more, up to 128 kB (a timer may be late by a millisecond). A limit that is lowered
@@ -90,6 +90,7 @@ impl<T: Clone> Recovery<T> {
         for path in self.paths.iter_mut() {
             path.set_max_rate(now, most);
         }
+        self.total.set(now, &self.config, self.paths.iter());
     }
 
     /// The limit set by [`set_max_rate`](Self::set_max_rate) or the configuration.

@@ -1,8 +1,12 @@
 //! Several paths in use at once, each with a packet number space: timers, backoff and what an ACK that came by another
 //! path does (draft-ietf-quic-multipath-21).
 
-use thalweg_recovery::{AckFrame, Config, DataSpace, Ecn, NewPath, Outcome, PathId, Recovery, Sent, SpaceId, Timeout};
-use thalweg_units::{Duration, Instant};
+use std::ops::RangeInclusive;
+
+use thalweg_recovery::{
+    AckFrame, Budget, Config, DataSpace, Ecn, NewPath, Outcome, PathId, Recovery, Sent, SpaceId, Timeout,
+};
+use thalweg_units::{Duration, Instant, Rate};
 
 use crate::common::ms;
 
@@ -56,8 +60,12 @@ impl Two {
     }
 
     fn ack(&mut self, index: usize, number: u64) -> Outcome<()> {
+        self.ack_all(index, number..=number)
+    }
+
+    fn ack_all(&mut self, index: usize, numbers: RangeInclusive<u64>) -> Outcome<()> {
         let mut outcome = Outcome::default();
-        let frame = AckFrame::new(self.now, [number..=number].into_iter());
+        let frame = AckFrame::new(self.now, [numbers].into_iter());
         self.recovery.on_ack(self.now, Self::space(index), frame, &mut outcome).unwrap();
         outcome
     }
@@ -164,4 +172,47 @@ fn loss_is_detected_within_a_space() {
     let outcome = two.ack(0, 6);
     assert!(outcome.lost.iter().all(|lost| lost.path == two.paths[0]));
     assert_eq!(two.recovery.bytes_in_flight(two.paths[1]), 6 * 1_200, "the other path has lost nothing");
+}
+
+/// Sends on each path what it may, in turns; returns the bytes of each since the start of the span, which ends after so
+/// many milliseconds.
+fn send_all(two: &mut Two, indices: &[usize], millis: u64, check: impl Fn(u64, [u64; 2])) -> [u64; 2] {
+    let mut sent = [0; 2];
+    for passed in 0..millis {
+        for &index in indices {
+            // Each goes first for a while.
+            let turn = indices[(index + passed as usize / 7) % indices.len()];
+            while let Budget::Now(_) = two.recovery.budget(two.now, two.paths[turn]) {
+                two.send(turn);
+                sent[turn] += 1_200;
+            }
+        }
+        check(passed, sent);
+        two.now += ms(1);
+        for &index in indices {
+            let newest = two.next[index] - 1;
+            two.ack_all(index, 0..=newest);
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_rate_limit_holds_for_all_paths_together() {
+    let mut two = Two::new();
+    let rate = Rate::from_bps(9_600_000);
+    two.recovery.set_max_rate(two.now, Some(rate));
+    // Both are known, and could carry more.
+    let sent = send_all(&mut two, &[0, 1], 2_000, |passed, sent| {
+        let most = rate.bytes_in(ms(passed)) + 10 * 1_200;
+        assert!(sent[0] + sent[1] <= most, "{sent:?} in {passed} ms, at most {most} should be");
+    });
+    let all = rate.bytes_in(ms(2_000));
+    assert!(sent[0] + sent[1] >= all * 95 / 100, "{sent:?} of {all}");
+    assert!(sent.iter().all(|bytes| *bytes > all / 4), "{sent:?}");
+    // One path alone has all of it again.
+    let second = two.paths[1];
+    two.recovery.remove_path(second);
+    let sent = send_all(&mut two, &[0], 2_000, |_, _| ());
+    assert!(sent[0].abs_diff(all) < all / 20, "{sent:?} of {all}");
 }

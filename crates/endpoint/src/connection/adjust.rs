@@ -50,8 +50,8 @@ impl Connection {
         self.connection.lock().machine.max_rate()
     }
 
-    /// Limits the rate at which this end sends, UDP payload, whatever the congestion window allows; `None` lifts the
-    /// limit.
+    /// Limits the rate at which this end sends, UDP payload, on all paths together and whatever the congestion windows
+    /// allow; `None` lifts the limit.
     ///
     /// Over any span no more leaves than the rate times the span and one burst: an initial window (ten datagrams), or
     /// two milliseconds' worth of the rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small

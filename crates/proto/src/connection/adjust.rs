@@ -31,8 +31,8 @@ impl Connection {
         self.recovery.max_rate()
     }
 
-    /// Limits the rate at which packets leave, whatever the window allows; `None` lifts the limit. Over any span no
-    /// more leaves than the rate times the span and one burst: an initial window, or two milliseconds' worth of the
+    /// Limits the rate at which packets leave, on all paths together, whatever the windows allow; `None` lifts the
+    /// limit. Over any span no more leaves than the rate times the span and one burst: an initial window, or two milliseconds' worth of the
     /// rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small frames of flow control and of
     /// the connection do not wait for the limit: at a rate of zero, once an initial window has left, nothing else does.
     /// Follow with [`Self::poll_transmit`].

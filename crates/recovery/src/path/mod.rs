@@ -157,7 +157,7 @@ impl Path {
     }
 
     /// The window of a path about which nothing is known, in bytes.
-    fn initial_window(&self) -> u64 {
+    pub(crate) fn initial_window(&self) -> u64 {
         self.profile().initial_window.bytes(self.datagram_size)
     }
 
