@@ -290,6 +290,23 @@ fn a_backup_stays_idle_and_a_missing_interface_is_no_error() {
 }
 
 #[test]
+fn a_dead_first_interface_does_not_keep_a_connection_from_beginning() {
+    let Some(network) = Network::make("a_dead_first_interface_does_not_keep_a_connection_from_beginning") else {
+        return;
+    };
+    let serving = Serving::start(&network, FEW);
+    // The cable is whole, and nothing comes back by it.
+    network.change_far("ip route add blackhole 10.1.0.2/32");
+    let begun = Instant::now();
+    let (report, _) = serving.download(&network, &["--multipath"]);
+    let taken = begun.elapsed();
+    say(&format!("4 MB while nothing comes back by the first interface: {taken:.3?}"));
+    assert_eq!(paths(&report)[0].0, "wwan0");
+    // 1.7 s of data, and a second until the other interface is tried.
+    assert!(taken < Duration::from_secs(4), "{taken:?}");
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_wrong_usage_and_nothing_is_written() {
     let place = Place::new();
     let (directory, traces) = (place.arg("downloads"), place.arg("traces"));

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{Attempt, Error};
 use super::quic::{Failure, Quic};
-use super::race::{interleave, race};
+use super::race::{STAGGER, interleave, race};
 use super::report::{EventSinkRef, Notice};
 use super::session::{Session, chain};
 use super::trust::ClientTls;
@@ -135,7 +135,7 @@ impl Dial<'_> {
         let heard = Arc::clone(&self.heard);
         let (early, sink) = (self.early, self.sink.clone());
         async move {
-            let won = race(&addresses, |address| {
+            let won = race(&addresses, STAGGER, |address| {
                 let (quic, name, heard, sink) = (quic.clone(), name.clone(), Arc::clone(&heard), sink.clone());
                 async move { quic.connect(address, &name, &heard, early, &sink).await }
             })
@@ -151,7 +151,7 @@ impl Dial<'_> {
         let (window, idle) = (self.dialer.tcp_window, self.dialer.idle_timeout);
         async move {
             let attempt = |address| Session::tcp(address, name.clone(), Arc::clone(&tls), window, idle);
-            let won = race(&addresses, attempt).await;
+            let won = race(&addresses, STAGGER, attempt).await;
             won.map(|(_, session)| session)
         }
     }

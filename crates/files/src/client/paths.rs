@@ -81,15 +81,26 @@ impl Multipath {
         (usable, refused)
     }
 
-    /// An endpoint that connects to `remote` by the first interface, or by whichever the system takes if there is none.
-    pub(super) fn endpoint(&self, remote: SocketAddr, any: SocketAddr) -> std::io::Result<(Endpoint, Known)> {
+    /// By how many ways [`endpoint`](Self::endpoint) can connect to `remote`, at least one.
+    pub(super) fn ways(&self, remote: SocketAddr) -> usize {
+        self.usable(remote).0.len().max(1)
+    }
+
+    /// An endpoint that connects to `remote` by the interface of this number among those that lead there, or by whichever
+    /// the system takes if there is none.
+    pub(super) fn endpoint(
+        &self,
+        remote: SocketAddr,
+        any: SocketAddr,
+        number: usize,
+    ) -> std::io::Result<(Endpoint, Known)> {
         let (usable, refused) = self.usable(remote);
         let builder = EndpointBuilder::new();
-        let endpoint = match usable.first() {
-            Some(first) => builder.with_socket(first.bind()?)?,
+        let endpoint = match usable.get(number) {
+            Some(interface) => builder.with_socket(interface.bind()?)?,
             None => builder.bind(any)?,
         };
-        let first = usable.first().map(|interface| (interface.name().to_owned(), interface.local()));
+        let first = usable.get(number).map(|interface| (interface.name().to_owned(), interface.local()));
         let notice = match (&usable[..], &refused[..]) {
             ([_, _, ..], []) => None,
             (_, [_, ..]) => Some(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
@@ -165,6 +176,10 @@ impl Paths {
         let mut present = BTreeMap::new();
         for report in self.connection.paths().into_iter().filter_map(|path| path.stats()) {
             let line = lines.iter().find(|line| line.id == report.id);
+            // One by which the server has not answered yet is no path to tell of.
+            if line.is_none() && !report.is_open {
+                continue;
+            }
             let figures = PathFigures {
                 id: report.id.0,
                 interface: line.map(|line| line.name.clone()),

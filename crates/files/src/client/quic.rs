@@ -25,6 +25,7 @@ use super::exchange;
 use super::head::MAX_SECTION;
 use super::liveness::Life;
 use super::paths::{Multipath, Paths};
+use super::race::race;
 use super::report::EventSinkRef;
 use super::session::{Body, HttpConnection, SendBody, Session};
 
@@ -34,6 +35,10 @@ const ASK_AFTER: Duration = Duration::from_millis(150);
 
 /// How often a handshake under way is asked whether anything came back; it is answered long before, as a rule.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
+
+/// How long an interface has to answer before the next one is tried besides: until then a client repeats its first packet
+/// once (the probe timeout of a path of which nothing is known, RFC 9002 section 6.2.2). A satellite answers sooner.
+const NEXT_INTERFACE: Duration = Duration::from_secs(1);
 
 /// How long a server may take to receive our close.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -213,11 +218,42 @@ impl Quic {
         Ok(config)
     }
 
-    /// Connects to `address`; `heard` becomes true when a datagram comes back. With `early`, and if a session of this
+    /// Connects to `address`; `heard` becomes true when a datagram comes back. Of several interfaces the first is tried
+    /// first; the next one is tried besides while it does not answer, and by which the connection begins is the first
+    /// path. With `early`, and if a session of this
     /// server is remembered that allows it, the connection is there at once: requests travel with the first packets
     /// (0-RTT), and whether the server is there shows later.
     pub(super) async fn connect(
         &self,
+        address: SocketAddr,
+        name: &str,
+        heard: &Arc<AtomicBool>,
+        early: bool,
+        sink: &EventSinkRef,
+    ) -> Result<Session, Failure> {
+        let ways = self.multipath.as_ref().map_or(1, |multipath| multipath.ways(address));
+        if ways == 1 {
+            return self.connect_by(0, address, name, heard, early, sink).await;
+        }
+        let numbers: Vec<usize> = (0..ways).collect();
+        let won = race(&numbers, NEXT_INTERFACE, |number| {
+            let (this, name, heard, sink) = (self.clone(), name.to_owned(), Arc::clone(heard), sink.clone());
+            async move { this.connect_by(number, address, &name, &heard, early, &sink).await }
+        })
+        .await;
+        // An interface by which nobody answers says less than any other.
+        let telling = |failures: Vec<(usize, Failure)>| {
+            let is_silent = |(_, failure): &(usize, Failure)| matches!(failure, Failure::Silent);
+            let told = failures.iter().position(|failure| !is_silent(failure)).unwrap_or(0);
+            failures.into_iter().nth(told).map_or(Failure::Silent, |(_, failure)| failure)
+        };
+        won.map(|(_, session)| session).map_err(telling)
+    }
+
+    /// The same by the interface of this number, where there are several.
+    async fn connect_by(
+        &self,
+        number: usize,
         address: SocketAddr,
         name: &str,
         heard: &AtomicBool,
@@ -227,7 +263,9 @@ impl Quic {
         let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
         let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
         let made = match &self.multipath {
-            Some(multipath) => multipath.endpoint(address, any).map(|(endpoint, known)| (endpoint, Some(known))),
+            Some(multipath) => {
+                multipath.endpoint(address, any, number).map(|(endpoint, known)| (endpoint, Some(known)))
+            }
             // Of its own, so that a NAT may change the address as often as it likes: many servers never retire our IDs.
             None => EndpointBuilder::new().one_connection().bind(any).map(|endpoint| (endpoint, None)),
         };

@@ -33,42 +33,44 @@ pub(super) fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec
     out
 }
 
-/// Tries the addresses in order, the next one when [`STAGGER`] has passed or an attempt has failed; the first success
-/// wins and the others are dropped.
+/// Tries the addresses, or whatever else leads there, in order, the next one when the head start is over or an attempt
+/// has failed; the first success wins and the others are dropped.
 ///
 /// # Errors
 /// Every attempt's failure, when all have failed.
-pub(super) async fn race<T, E, F, Fut>(
-    addresses: &[SocketAddr],
+pub(super) async fn race<K, T, E, F, Fut>(
+    ways: &[K],
+    head_start: Duration,
     mut attempt: F,
-) -> Result<(SocketAddr, T), Vec<(SocketAddr, E)>>
+) -> Result<(K, T), Vec<(K, E)>>
 where
+    K: Copy + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
-    F: FnMut(SocketAddr) -> Fut,
+    F: FnMut(K) -> Fut,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
 {
-    let mut waiting = addresses.iter().copied();
-    let mut running: JoinSet<(SocketAddr, Result<T, E>)> = JoinSet::new();
+    let mut waiting = ways.iter().copied();
+    let mut running: JoinSet<(K, Result<T, E>)> = JoinSet::new();
     let mut failures = Vec::new();
     let mut more = true;
     loop {
         if more {
             match waiting.next() {
-                Some(address) => {
-                    let future = attempt(address);
-                    running.spawn(async move { (address, future.await) });
+                Some(way) => {
+                    let future = attempt(way);
+                    running.spawn(async move { (way, future.await) });
                 }
                 None => more = false,
             }
         }
         let ended = tokio::select! {
             ended = running.join_next() => ended,
-            () = tokio::time::sleep(STAGGER), if more => continue,
+            () = tokio::time::sleep(head_start), if more => continue,
         };
         match ended {
-            Some(Ok((address, Ok(winner)))) => return Ok((address, winner)),
-            Some(Ok((address, Err(error)))) => failures.push((address, error)),
+            Some(Ok((way, Ok(winner)))) => return Ok((way, winner)),
+            Some(Ok((way, Err(error)))) => failures.push((way, error)),
             Some(Err(_)) => {} // a cancelled or broken attempt counts as none
             None if !more => return Err(failures),
             None => {}
@@ -98,7 +100,7 @@ mod tests {
     async fn a_silent_address_costs_250_ms_and_no_more() {
         let began = Instant::now();
         let (slow, fast) = (address("[::1]:1"), address("127.0.0.1:1"));
-        let won = race(&[slow, fast], |a| async move {
+        let won = race(&[slow, fast], STAGGER, |a| async move {
             sleep(Duration::from_millis(if a == slow { 60_000 } else { 10 })).await;
             Ok::<_, ()>(a)
         })
@@ -112,7 +114,9 @@ mod tests {
     async fn a_refused_address_costs_nothing() {
         let began = Instant::now();
         let (bad, good) = (address("[::1]:1"), address("127.0.0.1:1"));
-        let won = race(&[bad, good], |a| async move { if a == bad { Err("refused") } else { Ok(()) } }).await.unwrap();
+        let won = race(&[bad, good], STAGGER, |a| async move { if a == bad { Err("refused") } else { Ok(()) } })
+            .await
+            .unwrap();
         assert_eq!(won.0, good);
         assert_eq!(began.elapsed().as_millis(), 0);
     }
@@ -120,7 +124,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_first_address_that_is_merely_slow_may_still_win() {
         let (first, second) = (address("[::1]:1"), address("127.0.0.1:1"));
-        let won = race(&[first, second], |a| async move {
+        let won = race(&[first, second], STAGGER, |a| async move {
             sleep(Duration::from_millis(if a == first { 300 } else { 200 })).await;
             Ok::<_, ()>(())
         })
@@ -132,8 +136,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn when_all_fail_every_reason_is_told() {
         let list = [address("[::1]:1"), address("127.0.0.1:1")];
-        let failed = race(&list, |a| async move { Err::<(), _>(a.port()) }).await.unwrap_err();
+        let failed = race(&list, STAGGER, |a| async move { Err::<(), _>(a.port()) }).await.unwrap_err();
         assert_eq!(failed.len(), 2);
-        assert!(race(&[], |_| async { Ok::<(), ()>(()) }).await.unwrap_err().is_empty());
+        assert!(race(&[0; 0], STAGGER, |_| async { Ok::<(), ()>(()) }).await.unwrap_err().is_empty());
     }
 }
