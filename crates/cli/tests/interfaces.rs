@@ -295,13 +295,20 @@ fn a_dead_first_interface_does_not_keep_a_connection_from_beginning() {
         return;
     };
     let serving = Serving::start(&network, FEW);
+    let saved = serving.place.arg("saved");
+    let options = ["--multipath", "--saved-paths", &saved];
+    serving.download(&network, &options);
+    let saved_of = |name: &str| fs::read_to_string(&saved).unwrap().contains(&format!("{SERVER}:4433%{name}"));
+    assert!(saved_of("wlan0") && !saved_of("wwan0"), "{}", fs::read_to_string(&saved).unwrap());
     // The cable is whole, and nothing comes back by it.
     network.change_far("ip route add blackhole 10.1.0.2/32");
     let begun = Instant::now();
-    let (report, _) = serving.download(&network, &["--multipath"]);
+    let (report, _) = serving.download(&network, &options);
     let taken = begun.elapsed();
     say(&format!("4 MB while nothing comes back by the first interface: {taken:.3?}"));
     assert_eq!(paths(&report)[0].0, "wwan0");
+    // What was known of the first was used up in vain.
+    assert!(saved_of("wwan0"), "{}", fs::read_to_string(&saved).unwrap());
     // 1.7 s of data, and a second until the other interface is tried.
     assert!(taken < Duration::from_secs(4), "{taken:?}");
 }

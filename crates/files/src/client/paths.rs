@@ -121,6 +121,13 @@ pub(super) struct Known {
     pub notice: Option<Notice>,
 }
 
+impl Known {
+    /// The interface of the first path, if one was chosen.
+    pub(super) fn interface(&self) -> Option<&str> {
+        self.lines.first().map(|line| line.name.as_str())
+    }
+}
+
 /// A path by an interface.
 #[derive(Debug)]
 struct Line {

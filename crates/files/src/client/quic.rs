@@ -14,7 +14,7 @@ use rustls::client::Resumption;
 use thalweg::recovery::SavedPath;
 use thalweg::{
     AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, EndpointBuilder, MemorySavedPathStore,
-    MultipathConfig, SavedPathStore, SavedPaths, TokenStore, TransportConfig,
+    MemoryTokenStore, MultipathConfig, SavedPathStore, SavedPaths, TokenStore, TransportConfig,
 };
 use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
@@ -24,7 +24,7 @@ use super::broken::Broken;
 use super::exchange;
 use super::head::MAX_SECTION;
 use super::liveness::Life;
-use super::paths::{Multipath, Paths};
+use super::paths::{Known, Multipath, Paths};
 use super::race::race;
 use super::report::EventSinkRef;
 use super::session::{Body, HttpConnection, SendBody, Session};
@@ -126,6 +126,9 @@ impl SavedPathStore for Scoped {
     }
 }
 
+/// Host, port, and the interface of the first path.
+type ConfigKey = (String, u16, Option<String>);
+
 /// Opens QUIC connections.
 #[derive(Clone)]
 pub(super) struct Quic {
@@ -139,8 +142,9 @@ pub(super) struct Quic {
     patience: Duration,
     /// The interfaces that a connection uses at once.
     multipath: Option<Multipath>,
-    /// By host and port: what one server gave is shown to no other.
-    configs: Arc<Mutex<BTreeMap<(String, u16), ClientConfig>>>,
+    /// By host, port and the interface of the first path, if one was chosen: what one server gave is shown to no other,
+    /// and what was learned of a path is of no use by another interface.
+    configs: Arc<Mutex<BTreeMap<ConfigKey, ClientConfig>>>,
 }
 
 impl Quic {
@@ -185,10 +189,25 @@ impl Quic {
         Self { tickets: false, configs: Arc::default(), ..self.clone() }
     }
 
-    /// The configuration for one server, with what is remembered of it. Without a connect timeout: the race and the
-    /// retries bound every wait, and know when something arrived from the server.
-    fn config(&self, name: &str, port: u16) -> Result<ClientConfig, ConfigError> {
-        let make = || {
+    /// The configuration for one server by one interface, with what is remembered of both. Sessions are the server's,
+    /// whatever the interface. Without a connect timeout: the race and the retries bound every wait, and know when
+    /// something arrived from the server.
+    fn config(&self, name: &str, port: u16, interface: Option<&str>) -> Result<ClientConfig, ConfigError> {
+        let make = || -> Result<ClientConfig, ConfigError> {
+            if let Some(interface) = interface {
+                let config = self.config(name, port, None)?;
+                return Ok(match (self.tickets, &self.saved_paths) {
+                    (false, _) => config,
+                    (true, Some(saved)) => {
+                        let server = format!("{name}:{port}%{interface}");
+                        let scoped = Arc::new(Scoped { store: Arc::clone(saved), server });
+                        config.token_store(Some(scoped.clone())).saved_path_store(Some(scoped))
+                    }
+                    (true, None) => config
+                        .token_store(Some(Arc::new(MemoryTokenStore::default())))
+                        .saved_path_store(Some(Arc::new(MemorySavedPathStore::default()))),
+                });
+            }
             let mut tls = (*self.tls).clone();
             tls.resumption = match self.tickets {
                 true => Resumption::in_memory_sessions(SESSIONS),
@@ -205,24 +224,25 @@ impl Quic {
             let scoped = Arc::new(Scoped { store: Arc::clone(saved), server: format!("{name}:{port}") });
             Ok(config.token_store(Some(scoped.clone())).saved_path_store(Some(scoped)))
         };
-        let Ok(mut configs) = self.configs.lock() else { return make() };
-        let key = (name.to_owned(), port);
-        if configs.len() >= SERVERS && !configs.contains_key(&key) {
-            configs.pop_first();
-        }
-        if let Some(config) = configs.get(&key) {
-            return Ok(config.clone());
+        let key = (name.to_owned(), port, interface.map(str::to_owned));
+        if let Some(config) = self.configs.lock().ok().and_then(|configs| configs.get(&key).cloned()) {
+            return Ok(config);
         }
         let config = make()?;
-        configs.insert(key, config.clone());
+        if let Ok(mut configs) = self.configs.lock() {
+            if configs.len() >= SERVERS {
+                configs.pop_first();
+            }
+            // Another connection may have made one meanwhile, and remembers by it.
+            return Ok(configs.entry(key).or_insert(config).clone());
+        }
         Ok(config)
     }
 
     /// Connects to `address`; `heard` becomes true when a datagram comes back. Of several interfaces the first is tried
     /// first; the next one is tried besides while it does not answer, and by which the connection begins is the first
-    /// path. With `early`, and if a session of this
-    /// server is remembered that allows it, the connection is there at once: requests travel with the first packets
-    /// (0-RTT), and whether the server is there shows later.
+    /// path. With `early`, and if a session of this server is remembered that allows it, the connection is there at
+    /// once: requests travel with the first packets (0-RTT), and whether the server is there shows later.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,
@@ -270,7 +290,8 @@ impl Quic {
             None => EndpointBuilder::new().one_connection().bind(any).map(|endpoint| (endpoint, None)),
         };
         let (endpoint, known) = made.map_err(|error| failed(&error))?;
-        let config = self.config(name, address.port()).map_err(|error| failed(&error))?;
+        let interface = known.as_ref().and_then(Known::interface);
+        let config = self.config(name, address.port(), interface).map_err(|error| failed(&error))?;
         let connecting = endpoint.connect_with(&config, address, name).map_err(|error| failed(&error))?;
         let early = if early { connecting.into_0rtt() } else { Err(connecting) };
         let connection = match early {
