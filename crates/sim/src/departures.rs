@@ -16,8 +16,8 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::datagram::Datagram;
 
-/// The longest delay, however slow the bottleneck.
-const MOST: Duration = Duration::from_millis(1);
+/// The longest delay, however slow the bottleneck, if the plan says nothing else.
+pub(crate) const MOST: Duration = Duration::from_millis(1);
 /// Bytes of the full packet whose time on the bottleneck is the measure.
 const FULL_PACKET: u64 = 1500;
 /// The longest delay in packet times.
@@ -25,11 +25,11 @@ const PACKET_TIMES: u32 = 2;
 
 /// The longest delay of a host whose packets take links of these rates: two packet times of the slowest. The rate of a
 /// schedule is that at its start, the rate of a trace its mean; a link that starts at rate zero and one without limit
-/// do not count, and if no link counts there is no delay.
-pub(crate) fn longest<'a>(rates: impl Iterator<Item = &'a RateModel>) -> Duration {
+/// do not count, and if no link counts there is no delay. Never more than `most`.
+pub(crate) fn longest<'a>(rates: impl Iterator<Item = &'a RateModel>, most: Duration) -> Duration {
     let limits = |rate: &Rate| *rate > Rate::ZERO && *rate < Rate::MAX;
     let slowest = rates.map(RateModel::nominal).filter(limits).min();
-    slowest.map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET).saturating_mul(PACKET_TIMES).min(MOST))
+    slowest.map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET).saturating_mul(PACKET_TIMES).min(most))
 }
 
 /// The datagrams of one host that have been sent and have not left.
@@ -93,7 +93,7 @@ mod tests {
     fn the_longest_delay_is_two_packet_times_of_the_slowest_link() {
         let constant = |bps| RateModel::Constant(Rate::from_bps(bps));
         let us = Duration::from_micros;
-        let of = |rates: &[RateModel]| longest(rates.iter());
+        let of = |rates: &[RateModel]| longest(rates.iter(), MOST);
         assert_eq!(of(&[constant(100_000_000)]), us(240));
         assert_eq!(of(&[constant(1_000_000_000), constant(50_000_000)]), us(480));
         assert_eq!(of(&[constant(1_000_000)]), MOST);

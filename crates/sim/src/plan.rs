@@ -12,6 +12,7 @@ use thalweg_proto::rustls::KeyLog;
 use thalweg_recovery::{Policies, SavedPath};
 use thalweg_units::{Duration, Rate};
 
+use crate::departures;
 use crate::stack::Settings;
 use crate::traffic::Traffic;
 
@@ -39,6 +40,8 @@ pub struct Plan {
     /// drop-tail queue fall into step with it (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched
     /// Gateways", 1992).
     pub host_delay: bool,
+    /// The longest of these delays. Default one millisecond.
+    pub host_delay_most: Duration,
     /// From when to when to count for [`RunResult::window`](crate::RunResult::window).
     pub measure: Option<(Duration, Duration)>,
     /// What to keep of the run.
@@ -57,6 +60,7 @@ impl Default for Plan {
             crypto: Crypto::Real,
             perturb_start: false,
             host_delay: false,
+            host_delay_most: departures::MOST,
             measure: None,
             record: Record::default(),
         }

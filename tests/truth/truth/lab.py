@@ -35,8 +35,7 @@ def scenario(row):
         lines += [f'time_limit = "{row.seconds:g} s"']
     else:
         lines += ['time_limit = "200 s"']
-    if not row.host_delay:
-        lines.append("host_delay = false")
+    lines.append(f'host_delay = "{row.host_delay}"')
     lines += ["", "[path.link]", row.path.rstrip()]
     for flow in row.flows:
         lines += ["", *flow_text(flow, row.start)]

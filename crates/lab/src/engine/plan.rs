@@ -91,6 +91,7 @@ pub(super) fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, I
         crypto,
         perturb_start: false,
         host_delay: world.host_delay,
+        host_delay_most: world.host_delay_most.unwrap_or(Plan::default().host_delay_most),
         measure: world.measure.map(|measure| (measure.from, measure.to)),
         record,
     };

@@ -28,6 +28,9 @@ pub struct World {
     pub perturb: Perturb,
     /// Whether hosts delay what they send by chance.
     pub host_delay: bool,
+    /// For how long at most, if the scenario says that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_delay_most: Option<Duration>,
     /// The part of the run that rates are measured in; all of it if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<Measure>,

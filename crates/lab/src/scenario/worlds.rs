@@ -12,10 +12,12 @@ use super::files::Traces;
 use super::flow;
 use super::group::{MOST_FLOWS, Ways};
 use super::read::{Field, Reader};
-use super::tree::Node;
+use super::tree::{Node, Value};
 use super::vary::Varied;
 use super::world::{Crypto, FlowSpec, Measure, Perturb, World};
 
+/// The longest delay of a host that a scenario can ask for: what hosts have if it does not.
+const MOST_HOST_DELAY: Duration = Duration::from_millis(1);
 /// The most paths.
 const MOST_PATHS: usize = 1_000;
 
@@ -54,8 +56,8 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond), ("ack", Perturb::Ack)])
     });
     let host_delay = match root.get("host_delay") {
-        None => Some(!perturb.is_some_and(Perturb::is_single)),
-        Some(field) => field.boolean().inspect(|delays| {
+        None => Some((!perturb.is_some_and(Perturb::is_single), None)),
+        Some(field) => host_delay(&field).inspect(|(delays, _)| {
             if *delays && perturb.is_some_and(Perturb::is_single) {
                 field.complain(
                     "does not go together with perturb = \"microsecond\" or \"ack\", which change next to nothing; leave it out",
@@ -66,6 +68,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
     let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
     let paths = paths(&root, traces)?;
     let flows = flows(&root, &paths, time_limit, stacks)?;
+    let (host_delay, host_delay_most) = host_delay?;
     Some(World {
         paths: paths.all.paths,
         chains: paths.all.chains,
@@ -73,7 +76,8 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         time_limit: time_limit?,
         crypto: crypto?,
         perturb: perturb?,
-        host_delay: host_delay?,
+        host_delay,
+        host_delay_most,
         measure: measure?,
     })
 }
@@ -176,6 +180,18 @@ fn check_times(field: &Field<'_>, flow: &FlowSpec, time_limit: Option<Duration>,
 /// Where a flow's moves stand, or the flow if they do not.
 fn moves_of<'a>(flow: &Field<'a>) -> Field<'a> {
     flow.table("[[flow]]").and_then(|flow| flow.get("move")).unwrap_or_else(|| flow.clone())
+}
+
+/// Whether hosts delay by chance, and for how long at most if that is said.
+fn host_delay(field: &Field<'_>) -> Option<(bool, Option<Duration>)> {
+    match &field.node.value {
+        Value::Text(_) => Some((true, Some(field.duration_in(Duration::from_nanos(1)..=MOST_HOST_DELAY)?))),
+        Value::Boolean(_) => Some((field.boolean()?, None)),
+        _ => {
+            field.wrong_kind("true, false, or the longest delay in quotes, such as \"200 us\"");
+            None
+        }
+    }
 }
 
 /// The part of a run that rates are measured in.

@@ -244,7 +244,10 @@ impl<'a> World<'a> {
     fn departures(&self, flow: &FlowPlan, streams: &Streams, name: &str, is_up: bool) -> Vec<Departures> {
         let longest = |route: &[usize]| {
             let paths = route.iter().filter_map(|path| self.plan.paths.get(*path));
-            departures::longest(paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate }))
+            departures::longest(
+                paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate }),
+                self.plan.host_delay_most,
+            )
         };
         let mut all: Vec<_> = flow.beside.iter().map(|route| longest(route)).collect();
         all.push(longest(&flow.own_routes().flatten().copied().collect::<Vec<_>>()));
