@@ -31,8 +31,8 @@ const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SI
 /// An emulation to be run.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The paths, at most [`MOST_PATHS`]. COMMAND has an interface for each, the server one for all. With one path it is
-    /// called path0, else each has the name of its path.
+    /// The paths, at most [`MOST_PATHS`]. COMMAND has an interface for each, the server one for all. With one path it
+    /// is called path0, else each has the name of its path.
     pub paths: Vec<EmulatedPath>,
     /// Seeds every choice.
     pub seed: u64,

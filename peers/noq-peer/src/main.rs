@@ -1,7 +1,7 @@
 //! The server role of the interop contract (`tests/interop/README.md`) on noq, for downloads over HTTP/3.
 //!
-//! No library carries HTTP/3 over noq, so that this says the least that a client needs: settings, and for each request a
-//! head and a body. It reads no request, and answers each with the same file: `file` of `WWW`.
+//! No library carries HTTP/3 over noq, so that this says the least that a client needs: settings, and for each request
+//! a head and a body. It reads no request, and answers each with the same file: `file` of `WWW`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -41,8 +41,8 @@ class Row:
     runs: int = 3
     lab_runs: int = 0  # 0: as many as on the wire, with the same seeds
     seconds: float | None = None  # how long flows without a size run
-    # By how much hosts of the lab delay a packet by chance at most. The wire has hosts with delays of their own: this is
-    # what made both agree on every third row of tables 2 and 5.
+    # By how much hosts of the lab delay a packet by chance at most. The wire has hosts with delays of their own: this
+    # is what made both agree on every third row of tables 2 and 5.
     host_delay: str = "200 us"
     ecn: bool = False
     capture: bool = False  # whether packets are captured, for their time in the queue

@@ -83,7 +83,7 @@ def carried_out(program, row, scratch, folder, seed, timeout=120):
         return None, report
     try:
         return measured(program, row, scratch, report), report
-    except (OSError, KeyError, ValueError, IndexError, StopIteration, subprocess.CalledProcessError) as error:
+    except (OSError, KeyError, TypeError, ValueError, IndexError, StopIteration, subprocess.CalledProcessError) as error:
         return None, {**report, "valid": False, "invalid_because": [f"nothing to read: {error!r}"]}
 
 

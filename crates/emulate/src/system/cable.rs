@@ -18,8 +18,8 @@ pub(crate) const WIRE_ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const BUFFER: libc::c_int = 4 << 20;
 
 /// Moves the caller into a new network namespace, with devices of these names in it whose packets come out of sockets,
-/// as Ethernet frames; what is written to a socket comes out of its device. Returns the sockets, which do not block, and
-/// the devices' numbers. The sockets stay in the network namespace that the caller was in.
+/// as Ethernet frames; what is written to a socket comes out of its device. Returns the sockets, which do not block,
+/// and the devices' numbers. The sockets stay in the network namespace that the caller was in.
 ///
 /// # Errors
 /// When the system does not allow it.

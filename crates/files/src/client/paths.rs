@@ -86,8 +86,8 @@ impl Multipath {
         self.usable(remote).0.len().max(1)
     }
 
-    /// An endpoint that connects to `remote` by the interface of this number among those that lead there, or by whichever
-    /// the system takes if there is none.
+    /// An endpoint that connects to `remote` by the interface of this number among those that lead there, or by
+    /// whichever the system takes if there is none.
     pub(super) fn endpoint(
         &self,
         remote: SocketAddr,

@@ -36,8 +36,9 @@ const ASK_AFTER: Duration = Duration::from_millis(150);
 /// How often a handshake under way is asked whether anything came back; it is answered long before, as a rule.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
-/// How long an interface has to answer before the next one is tried besides: until then a client repeats its first packet
-/// once (the probe timeout of a path of which nothing is known, RFC 9002 section 6.2.2). A satellite answers sooner.
+/// How long an interface has to answer before the next one is tried besides: until then a client repeats its first
+/// packet once (the probe timeout of a path of which nothing is known, RFC 9002 section 6.2.2). A satellite answers
+/// sooner.
 const NEXT_INTERFACE: Duration = Duration::from_secs(1);
 
 /// How long a server may take to receive our close.

@@ -32,10 +32,10 @@ impl Connection {
     }
 
     /// Limits the rate at which packets leave, on all paths together, whatever the windows allow; `None` lifts the
-    /// limit. Over any span no more leaves than the rate times the span and one burst: an initial window, or two milliseconds' worth of the
-    /// rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small frames of flow control and of
-    /// the connection do not wait for the limit: at a rate of zero, once an initial window has left, nothing else does.
-    /// Follow with [`Self::poll_transmit`].
+    /// limit. Over any span no more leaves than the rate times the span and one burst: an initial window, or two
+    /// milliseconds' worth of the rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small
+    /// frames of flow control and of the connection do not wait for the limit: at a rate of zero, once an initial
+    /// window has left, nothing else does. Follow with [`Self::poll_transmit`].
     pub fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
         self.recovery.set_max_rate(now, most);
         self.reports.drain_trace(&mut self.recovery);
