@@ -342,7 +342,7 @@ mod tests {
         report.paths = vec![PathReport::default(), PathReport::default()];
         let paths = ["p", "q"];
         let text = words(&report, &paths, &limits);
-        assert!(text.contains("q, 0 s, 0 flows\n  up    0 packets (0 B), 0.000 bps"), "{text}");
+        assert!(text.contains("q, 0 ns, 0 flows\n  up    0 packets (0 B), 0.000 bps"), "{text}");
         assert!(text.ends_with("VALID"), "{text}");
         let json = serde_json::to_value(json(&report, &paths, 1, &limits, true)).unwrap();
         let up = &json["paths"][1]["up"];
