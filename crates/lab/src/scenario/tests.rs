@@ -550,8 +550,8 @@ fn hosts_delay_by_chance_unless_the_scenario_says_otherwise() {
     let limited = parse(&with("time_limit", "host_delay = \"200 us\"")).unwrap();
     let world = &limited.points[0].world;
     assert_eq!((world.host_delay, world.host_delay_most), (true, Some(Duration::from_micros(200))));
-    complains(&with("time_limit", "host_delay = \"2 ms\""), "host_delay", "\"2 ms\"", &["write 1 ns to 1 ms"]);
-    complains(&with("time_limit", "host_delay = 3"), "host_delay", "3", &["the longest delay in quotes"]);
+    complains(&with("time_limit", "host_delay = \"2 ms\""), "host_delay", "host_delay", &["write 1 ns to 1 ms"]);
+    complains(&with("time_limit", "host_delay = 3"), "host_delay", "host_delay", &["the longest delay in quotes"]);
     let varied = parse(&with("[vary]", "host_delay = [true, false]")).unwrap();
     assert_eq!(varied.points.iter().filter(|point| point.world.host_delay).count(), varied.points.len() / 2);
 }
