@@ -161,17 +161,15 @@ impl Emulation {
             [_] => vec![(DEVICE.to_owned(), CLIENT)],
             several => several.iter().enumerate().map(|(at, path)| (path.name.clone(), address(at))).collect(),
         };
-        let names: Vec<(String, End)> = [CLIENT, SERVER].map(|end| (end.name.to_owned(), end)).into();
         let at_server = self.server.clone().map_or(Program::None, Program::Shell);
         let mut server = Remote::start(&Plan {
             devices: vec![(DEVICE.to_owned(), SERVER)],
             others: clients.iter().map(|(_, end)| *end).collect(),
-            names: names.clone(),
             program: at_server,
             priority,
         })?;
         let program = Program::Command(self.command.clone());
-        let mut client = Remote::start(&Plan { devices: clients, others: vec![SERVER], names, program, priority })?;
+        let mut client = Remote::start(&Plan { devices: clients, others: vec![SERVER], program, priority })?;
         let mut devices: Vec<Device> = self.paths.iter().map(|_| client.network()).collect::<Result<_, _>>()?;
         devices.push(server.network()?);
         let mut notes = Vec::new();

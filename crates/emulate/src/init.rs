@@ -80,8 +80,6 @@ pub(crate) struct Plan {
     pub(crate) devices: Vec<(String, End)>,
     /// Whom it reaches through each of them.
     pub(crate) others: Vec<End>,
-    /// All ends by name, the first of each name being the one that programs find.
-    pub(crate) names: Vec<(String, End)>,
     pub(crate) program: Program,
     /// The real-time priority of its programs.
     pub(crate) priority: Option<u8>,
@@ -343,7 +341,7 @@ const METRIC_STEP: u32 = 100;
 /// Makes the network of an end: its devices with their addresses, and the ways to the other end. As on a laptop with
 /// Wi-Fi and a mobile link, several lead there, the first is preferred, and no rule joins an address to a device.
 fn make_network(plan: &Plan) -> Result<Network, String> {
-    make_mounts(&plan.names);
+    make_mounts();
     let names: Vec<&str> = plan.devices.iter().map(|(name, _)| name.as_str()).collect();
     // Who may not open TUN devices can have a cable, which costs more per packet.
     let tuns: io::Result<Vec<(File, u32)>> = names.iter().map(|name| tun::open(name)).collect();
@@ -394,9 +392,9 @@ fn accept_any_way(device: &str) {
 
 /// Gives programs a list of their own processes, and names for the two ends. Both are conveniences: where the system
 /// does not allow them, programs run without.
-fn make_mounts(names: &[(String, End)]) {
+fn make_mounts() {
     let text = fs::read_to_string("/etc/hosts").map(|mut text| {
-        for (name, End { ipv4, ipv6, .. }) in names {
+        for End { name, ipv4, ipv6 } in [CLIENT, SERVER] {
             text.push_str(&format!("\n{ipv4} {name}\n{ipv6} {name}"));
         }
         text + "\n"

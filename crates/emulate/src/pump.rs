@@ -263,10 +263,11 @@ impl Pump {
     /// Hands over what is due.
     fn hand_over(&mut self) {
         let Pump { paths, devices, icmp, capture, .. } = self;
+        let mut now = self.start;
         for (path, at) in paths.iter_mut().zip(0..) {
-            path.engine.run(system::now(), &mut Devices { files: devices, path: at, icmp: *icmp, capture });
+            now = system::now();
+            path.engine.run(now, &mut Devices { files: devices, path: at, icmp: *icmp, capture });
         }
-        let now = system::now();
         if now >= self.say_at {
             self.say_at = now + SAID_EVERY;
             for (path, said) in self.paths.iter().zip(self.said.iter()) {
