@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use rustc_hash::FxHashMap;
 use slab::Slab;
-use thalweg_recovery::Ecn;
+use thalweg_recovery::{DataSpace, Ecn};
 use thalweg_units::Instant;
 
 use crate::{
@@ -88,7 +88,8 @@ struct Entry {
     cids: Vec<ConnectionId>,
     /// The destination of the first Initial, chosen by the client or by our Retry.
     initial: Option<(SocketAddr, ConnectionId)>,
-    reset: Option<(SocketAddr, ResetToken)>,
+    /// By path: from where, and what ends a stateless reset.
+    resets: Vec<(DataSpace, SocketAddr, ResetToken)>,
     handshaking: bool,
 }
 
@@ -215,7 +216,8 @@ impl Endpoint {
         initial: Option<(SocketAddr, ConnectionId)>,
     ) -> ConnectionHandle {
         let server = side == Side::Server;
-        let index = self.connections.insert(Entry { side, cids: vec![cid], initial, reset: None, handshaking: server });
+        let index =
+            self.connections.insert(Entry { side, cids: vec![cid], initial, resets: Vec::new(), handshaking: server });
         self.by_cid.insert(cid, index);
         if let Some(initial) = initial {
             self.by_initial.insert(initial, index);
@@ -249,7 +251,12 @@ impl Endpoint {
                     self.by_cid.remove(&cid);
                     self.connections[handle.0].cids.retain(|known| *known != cid);
                 }
-                EndpointEvent::ResetToken { remote, token } => self.set_reset_token(handle, remote, token),
+                EndpointEvent::ResetToken { path, remote, token } => {
+                    self.forget_reset_token(handle, path);
+                    self.connections[handle.0].resets.push((path, remote, token));
+                    self.by_reset.insert((remote, token.0), handle.0);
+                }
+                EndpointEvent::PathForgotten(path) => self.forget_reset_token(handle, path),
                 EndpointEvent::HandshakeOver => self.handshake_over(handle),
                 EndpointEvent::Drained => {
                     self.forget(handle);
@@ -260,12 +267,12 @@ impl Endpoint {
         false
     }
 
-    fn set_reset_token(&mut self, handle: ConnectionHandle, remote: SocketAddr, token: ResetToken) {
-        let entry = &mut self.connections[handle.0];
-        if let Some((remote, token)) = entry.reset.replace((remote, token)) {
+    fn forget_reset_token(&mut self, handle: ConnectionHandle, path: DataSpace) {
+        let resets = &mut self.connections[handle.0].resets;
+        if let Some(known) = resets.iter().position(|(of, ..)| *of == path) {
+            let (_, remote, token) = resets.swap_remove(known);
             self.by_reset.remove(&(remote, token.0));
         }
-        self.by_reset.insert((remote, token.0), handle.0);
     }
 
     fn handshake_over(&mut self, handle: ConnectionHandle) {
@@ -285,7 +292,7 @@ impl Endpoint {
         for cid in &entry.cids {
             self.by_cid.remove(cid);
         }
-        if let Some((remote, token)) = entry.reset {
+        for (_, remote, token) in entry.resets {
             self.by_reset.remove(&(remote, token.0));
         }
         if entry.side == Side::Server {

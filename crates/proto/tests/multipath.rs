@@ -306,6 +306,24 @@ fn a_download_goes_on_when_either_path_is_cut() {
     }
 }
 
+/// RFC 9000 section 10.3: a connection ID of any path has a token of its own.
+#[test]
+fn a_server_that_lost_its_state_resets_a_connection_by_any_of_its_paths() {
+    for gone in [DataSpace::FIRST, DataSpace(1)] {
+        let (mut world, handle) = opened(setup());
+        let now = world.now;
+        world.client_conn(handle).close_path(now, gone, TransportErrorCode::NO_ERROR).unwrap();
+        world.pump();
+        let is_gone = world.run_until(LIMIT, |world| world.client_conn(handle).paths().count() == 1);
+        assert!(is_gone, "path {} is still there", gone.0);
+        world.restart_server();
+        world.client_conn(handle).ping();
+        world.pump();
+        world.run_for(ms(500));
+        assert_eq!(world.client_error(), Some(ConnectionError::Reset), "without path {}", gone.0);
+    }
+}
+
 #[test]
 fn both_paths_may_be_silent_for_a_while() {
     let (mut world, handle) = opened(setup());

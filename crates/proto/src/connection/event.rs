@@ -96,13 +96,18 @@ pub(crate) enum EndpointEvent {
     CidIssued(ConnectionId),
     /// They no longer do: the peer retired it, and what was under way then has arrived or never will.
     CidForgotten(ConnectionId),
-    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection.
+    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection. A path has one token at a
+    /// time, that of the connection ID which it sends to.
     ResetToken {
+        /// Of which path.
+        path: DataSpace,
         /// From where.
         remote: SocketAddr,
         /// The last 16 bytes.
         token: ResetToken,
     },
+    /// The tokens of this path end no reset any more.
+    PathForgotten(DataSpace),
     /// The handshake is over, well or not: the connection no longer counts among those in their handshake.
     HandshakeOver,
     /// The connection can be forgotten.

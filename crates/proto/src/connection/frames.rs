@@ -178,7 +178,7 @@ impl Connection {
         if self.cids.remote.active_sequence() != before {
             self.paths.active_mut().spin = Spin::new(self.config.spin_bit, &mut self.rng);
         }
-        self.paths.announce_reset_token(&self.cids, &mut self.reports);
+        self.paths.announce_reset_token(DataSpace::FIRST, &self.cids, &mut self.reports);
         Ok(())
     }
 }

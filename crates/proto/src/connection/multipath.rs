@@ -294,6 +294,7 @@ impl Connection {
         self.reports.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote });
         self.reports.tell_limits_apart();
         let key = self.paths.insert(PathSet::new(now, space, path, Stage::Opening));
+        self.paths.announce_reset_token(space, &self.cids, &mut self.reports);
         self.update_amplification_limit(now);
         key
     }
@@ -372,6 +373,7 @@ impl Connection {
                 }
             }
             self.cids.remove_path(space);
+            self.reports.tell_endpoint(EndpointEvent::PathForgotten(space));
         }
     }
 
@@ -438,9 +440,7 @@ impl Connection {
                 if self.paths.set(space).is_some() {
                     self.cids.can_address(space);
                 }
-                if space == DataSpace::FIRST {
-                    self.paths.announce_reset_token(&self.cids, &mut self.reports);
-                }
+                self.paths.announce_reset_token(space, &self.cids, &mut self.reports);
             }
             PathFrame::RetireConnectionId { sequence, .. } => {
                 let until = now + self.recovery.largest_pto() * REMEMBERED_FOR_PTOS;

@@ -75,6 +75,10 @@ impl Connection {
         match path {
             Some(path) => self.on_bytes_received(now, path, size),
             None if self.may_come_from_new_path() => {}
+            // Its connection ID is of nobody, so it looks like one of the first path, which may be gone.
+            None if packet::possible_reset_token(datagram).is_some_and(|token| self.is_stateless_reset(&token)) => {
+                return self.on_stateless_reset(now);
+            }
             None => return self.reports.drop_packet(now, None, size, DropReason::UnknownPath),
         }
         let mut arrival = Arrival { meta: *meta, at: now, space, path, size, dcid: None };

@@ -1,6 +1,6 @@
 //! Drives TLS over CRYPTO frames, and takes its keys, the peer's transport parameters and confirmation.
 
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{DataSpace, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -109,7 +109,7 @@ impl Connection {
                 if let Some(accepted) = self.handshake.early.accepted {
                     self.reports.tell(Event::EarlyData { accepted });
                 }
-                self.paths.announce_reset_token(&self.cids, &mut self.reports);
+                self.paths.announce_reset_token(DataSpace::FIRST, &self.cids, &mut self.reports);
             }
             Side::Server => {
                 // RFC 9001 section 4.1.2: complete is confirmed at the server.

@@ -142,7 +142,8 @@ impl PathSet {
         let remote = cids.remote_of(self.space);
         let active = remote.get(remote.active_sequence());
         if let Some(token) = active.and_then(|cid| cid.reset_token) {
-            reports.tell_endpoint(EndpointEvent::ResetToken { remote: self.active().remote, token });
+            let (path, remote) = (self.space, self.active().remote);
+            reports.tell_endpoint(EndpointEvent::ResetToken { path, remote, token });
         }
     }
 

@@ -300,9 +300,11 @@ impl Paths {
         self.of_mut(key).follow_peer(now, key, with);
     }
 
-    /// Passes the peer's stateless reset token to the endpoint.
-    pub fn announce_reset_token(&self, cids: &Cids, reports: &mut Reports) {
-        self.main().announce_reset_token(cids, reports);
+    /// See [`PathSet::announce_reset_token`]: of the path with this identifier, if there is one.
+    pub fn announce_reset_token(&self, space: DataSpace, cids: &Cids, reports: &mut Reports) {
+        if let Some(set) = self.set(space) {
+            set.announce_reset_token(cids, reports);
+        }
     }
 
     /// See [`PathSet::renew_active`]: of the path that stands for the connection.
