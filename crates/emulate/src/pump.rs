@@ -28,6 +28,10 @@ const MAX_FLOWS: usize = 1 << 16;
 const LARGEST: usize = 65_535;
 /// A wait that took longer than this has slept.
 const SLEPT: Duration = Duration::from_micros(50);
+/// Rounds of reading and handing over come at most as often as this for long, ...
+const ROUND: Duration = Duration::from_micros(40);
+/// ... after so many at once.
+const ROUNDS_AT_ONCE: u32 = 20;
 /// How often it says how far it is.
 const SAID_EVERY: Duration = Duration::from_millis(100);
 
@@ -120,6 +124,23 @@ impl Arrivals {
         let full = std::mem::replace(&mut self.read[self.next], now);
         self.next = (self.next + 1) % self.read.len();
         now.saturating_since(self.empty.max(full))
+    }
+}
+
+/// Limits how often packets are looked for. A wait and a wake-up cost several times as much as a packet: above some
+/// 20,000 packets per second each round has several, which are late by a part of [`ROUND`] in return. Slower paths are
+/// never held up.
+struct Rounds {
+    /// When as many rounds as there were would have come if they had been evenly spaced.
+    owed_until: Instant,
+}
+
+impl Rounds {
+    /// How long to wait before the next round.
+    fn pause(&mut self, now: Instant) -> Option<Duration> {
+        self.owed_until = self.owed_until.max(now) + ROUND;
+        let ahead = self.owed_until.saturating_since(now);
+        (ahead > ROUND * ROUNDS_AT_ONCE).then_some(ROUND)
     }
 }
 
@@ -230,7 +251,12 @@ impl Pump {
         }
         poll.push(stopped.as_fd());
         let is_stopped = self.devices.len();
+        let mut rounds = Rounds { owed_until: self.start };
+        let mut pause = Poll::default();
         loop {
+            if let Some(time) = rounds.pause(system::now()) {
+                let _ = pause.wait(Some(time));
+            }
             let before = system::now();
             let due = self.paths.iter().filter_map(|path| path.engine.next_due()).min();
             let timeout = due.map(|due| due.saturating_since(before));
@@ -333,4 +359,36 @@ impl Pump {
 /// Where the client is on the path of this number.
 pub(crate) fn address(path: usize) -> End {
     client(u8::try_from(path).unwrap_or(u8::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds in a second in which the next one is always due `every` after the last, and the longest pause.
+    fn rounds(every: Duration) -> (u32, Duration) {
+        let start = Instant::from_nanos(1);
+        let (mut rounds, mut now, mut longest, mut count) = (Rounds { owed_until: start }, start, Duration::ZERO, 0);
+        while now.saturating_since(start) < Duration::from_secs(1) {
+            let pause = rounds.pause(now).unwrap_or_default();
+            longest = longest.max(pause);
+            now = now + pause + every;
+            count += 1;
+        }
+        (count, longest)
+    }
+
+    #[test]
+    fn what_is_looked_for_seldom_never_waits() {
+        for every in [ROUND, Duration::from_micros(83), Duration::from_millis(1)] {
+            assert_eq!(rounds(every).1, Duration::ZERO, "a round every {every:?}");
+        }
+    }
+
+    #[test]
+    fn rounds_are_limited_and_none_waits_longer_than_one() {
+        let (count, longest) = rounds(Duration::from_nanos(500));
+        assert!(count <= 25_000 + ROUNDS_AT_ONCE, "{count} rounds in a second");
+        assert_eq!(longest, ROUND);
+    }
 }

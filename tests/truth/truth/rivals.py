@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
@@ -9,25 +10,28 @@ sys.path.append(str(ROOT / "tests/interop"))
 from runner import debian, materials, peers  # noqa: E402
 
 # As it comes, without the settings of a comparison: what the lab calls it, or none.
-IN_LAB = {"quinn": "quinn-shipped", "noq": "noq-shipped", "quiche": "quiche-shipped", "quic-go": None, "aioquic": None,
+IN_LAB = {"quinn": "quinn-shipped", "noq": "noq-shipped", "quiche": "quiche", "quic-go": None, "aioquic": None,
           "nginx": None}
 BUILT = {}  # what could be built, and why others could not
+BUILDING = threading.Lock()  # rows are measured side by side
 
 
 def lab_program():
     """The `thalweg` program with other stacks in its lab."""
-    if "lab" not in BUILT:
-        BUILT["lab"] = peers.cargo_program(ROOT / "peers", "thalweg-peers", "--features", "thalweg-peers/quiche")
+    with BUILDING:
+        if "lab" not in BUILT:
+            BUILT["lab"] = peers.cargo_program(ROOT / "peers", "thalweg-peers", "--features", "thalweg-peers/quiche")
     return BUILT["lab"]
 
 
 def build(name):
     """The words that run a server; `Missing` where there is none."""
-    if name not in BUILT:
-        try:
-            BUILT[name] = built(name)
-        except peers.Missing as missing:
-            BUILT[name] = missing
+    with BUILDING:
+        if name not in BUILT:
+            try:
+                BUILT[name] = built(name)
+            except peers.Missing as missing:
+                BUILT[name] = missing
     if isinstance(BUILT[name], peers.Missing):
         raise BUILT[name]
     return BUILT[name]
