@@ -468,7 +468,7 @@ impl Sender {
         if self.una == self.next {
             (self.timers.rto, self.timers.probe) = (None, None);
         } else {
-            if advances {
+            if advances || self.is_answer_of_before_repair(&answered) {
                 self.timers.rto = Some(now + self.rto());
             }
             if is_news {
@@ -476,6 +476,16 @@ impl Sender {
             }
         }
         outcome
+    }
+
+    /// Whether an ACK reports data that left before the oldest segment did for the last time. Linux starts the timer anew
+    /// then, because the answer to that repair cannot have come yet: behind a queue that grows, repairs of a whole
+    /// window would time out otherwise (`tcp_clean_rtx_queue`). RFC 6298 knows only ACKs that advance.
+    fn is_answer_of_before_repair(&self, answered: &Answered) -> bool {
+        let repaired = self.segments.front().map(|oldest| oldest.record.sent());
+        let answered = answered.oldest.map(|(_, sent)| sent);
+        self.config.acks == TcpAcks::Linux
+            && answered.zip(repaired).is_some_and(|(answered, repaired)| answered < repaired)
     }
 
     /// A segment has arrived at the peer.

@@ -96,7 +96,8 @@ pub enum TcpAcks {
     EverySecond,
     /// As Linux: each of the first 16, then more than one segment's worth; a delay that follows how often segments
     /// come; from the fourth duplicate on at most one each millisecond, or each twentieth of the round trip if that is
-    /// less.
+    /// less. The sender takes them as Linux does: the smoothed round trip counts from the oldest segment answered, and
+    /// answers to what left before a repair start the retransmission timer anew.
     Linux,
 }
 

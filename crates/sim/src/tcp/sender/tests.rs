@@ -163,3 +163,28 @@ fn a_segment_that_acknowledges_nothing_outstanding_is_no_event_for_the_controlle
     assert_eq!(events(&mut sender, u64::from(SIZE)), 0);
     check(&sender);
 }
+
+/// Linux does not let a repair time out while answers come to what left before it.
+#[test]
+fn answers_to_what_left_before_a_repair_start_the_timer_anew() {
+    for (acks, is_started) in [(TcpAcks::Linux, true), (TcpAcks::EverySecond, false)] {
+        let mut sender = sender("pacing=off", TcpConfig { acks, ..TcpConfig::default() });
+        sender.set_written(40_000);
+        while sender.poll(at(0)).is_ok() {}
+        let ack = |sender: &mut Sender, time, blocks: &[(u64, u64)]| {
+            sender.on_ack(at(time), Ack { una: 0, blocks, echo: Echo::None, has_data: false, stamped: None });
+            check(sender);
+            sender.timers.rto.unwrap()
+        };
+        ack(&mut sender, 20_000, &[(1_000, 6_000)]);
+        sender.on_timer(at(30_000));
+        let sent: Vec<Transmit> = std::iter::from_fn(|| sender.poll(at(30_000)).ok()).collect();
+        assert!(sent.iter().any(|one| one.start == 0 && !one.is_new), "{sent:?}");
+        let new = sent.iter().find(|one| one.is_new).unwrap();
+        let repaired = sender.timers.rto.unwrap();
+        let before = ack(&mut sender, 60_000, &[(1_000, 8_000)]);
+        assert_eq!(before > repaired, is_started, "what left first: {acks:?}, {repaired:?}, {before:?}");
+        let block = (new.start, new.start + u64::from(new.length));
+        assert_eq!(ack(&mut sender, 70_000, &[block, (1_000, 8_000)]), before, "what left after the repair");
+    }
+}
