@@ -96,8 +96,8 @@ pub(crate) enum EndpointEvent {
     CidIssued(ConnectionId),
     /// They no longer do: the peer retired it, and what was under way then has arrived or never will.
     CidForgotten(ConnectionId),
-    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection. A path has one token at a
-    /// time, that of the connection ID which it sends to.
+    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection. A path has one token at
+    /// a time, that of the connection ID which it sends to.
     ResetToken {
         /// Of which path.
         path: DataSpace,

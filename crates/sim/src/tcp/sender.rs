@@ -478,14 +478,11 @@ impl Sender {
         outcome
     }
 
-    /// Whether an ACK reports data that left before the oldest segment did for the last time. Linux starts the timer anew
-    /// then, because the answer to that repair cannot have come yet: behind a queue that grows, repairs of a whole
-    /// window would time out otherwise (`tcp_clean_rtx_queue`). RFC 6298 knows only ACKs that advance.
+    /// Whether an ACK answers what left before the latest repair of the oldest segment. Linux starts the timer anew
+    /// then (`tcp_clean_rtx_queue`), RFC 6298 only if it advances.
     fn is_answer_of_before_repair(&self, answered: &Answered) -> bool {
-        let repaired = self.segments.front().map(|oldest| oldest.record.sent());
-        let answered = answered.oldest.map(|(_, sent)| sent);
-        self.config.acks == TcpAcks::Linux
-            && answered.zip(repaired).is_some_and(|(answered, repaired)| answered < repaired)
+        let Some(oldest) = self.segments.front().filter(|_| self.config.acks == TcpAcks::Linux) else { return false };
+        answered.oldest.is_some_and(|(_, sent)| sent < oldest.record.sent())
     }
 
     /// A segment has arrived at the peer.
