@@ -127,9 +127,9 @@ impl Arrivals {
     }
 }
 
-/// Limits how often packets are looked for. A wait and a wake-up cost several times as much as a packet: above some
-/// 20,000 packets per second each round has several, which are late by a part of [`ROUND`] in return. Slower paths are
-/// never held up.
+/// Limits how often packets are looked for. A wait and a wake-up cost several times as much as a packet. A packet alone
+/// takes two rounds, one when it comes and one when it is due: from some 12,500 packets per second on, a round has
+/// several, which are late by a part of [`ROUND`] in return.
 struct Rounds {
     /// When as many rounds as there were would have come if they had been evenly spaced.
     owed_until: Instant,

@@ -256,7 +256,7 @@ impl Endpoint {
                     self.connections[handle.0].resets.push((path, remote, token));
                     self.by_reset.insert((remote, token.0), handle.0);
                 }
-                EndpointEvent::PathForgotten(path) => self.forget_reset_token(handle, path),
+                EndpointEvent::PathAbandoned(path) => self.forget_reset_token(handle, path),
                 EndpointEvent::HandshakeOver => self.handshake_over(handle),
                 EndpointEvent::Drained => {
                     self.forget(handle);

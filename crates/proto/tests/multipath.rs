@@ -324,6 +324,39 @@ fn a_server_that_lost_its_state_resets_a_connection_by_any_of_its_paths() {
     }
 }
 
+/// Section 3.4.1: whoever forgets a path first answers late packets of it by a stateless reset.
+#[test]
+fn a_late_packet_of_an_abandoned_path_does_not_end_the_connection() {
+    for gone in [DataSpace::FIRST, DataSpace(1)] {
+        let (mut world, handle) = opened(setup());
+        let late = Arc::new(Mutex::new(None));
+        let kept = late.clone();
+        let keep = move |packet: Packet, _: &mut _| {
+            if packet.is_from_client() && packet.bytes.len() > 60 {
+                *kept.lock().unwrap() = Some(packet.clone());
+            }
+            vec![(Duration::ZERO, packet)]
+        };
+        let tapped = Link { meddle: Box::new(keep), ..link(10) };
+        match gone {
+            DataSpace::FIRST => world.link = tapped,
+            _ => world.second = Some((SECOND, tapped)),
+        }
+        assert!(world.transfer(handle, false, 200_000, LIMIT).is_some());
+        let now = world.now;
+        world.client_conn(handle).close_path(now, gone, TransportErrorCode::NO_ERROR).unwrap();
+        world.pump();
+        // The server has forgotten the path, the client has not.
+        let forgotten = world.run_until(LIMIT, |world| world.server_conn().paths().count() == 1);
+        assert!(forgotten, "path {} is still there", gone.0);
+        let packet = late.lock().unwrap().take().unwrap();
+        world.deliver(packet);
+        world.run_for(ms(200));
+        assert_eq!(world.client_error(), None, "path {}", gone.0);
+        assert!(world.transfer(handle, true, 100_000, LIMIT).is_some());
+    }
+}
+
 #[test]
 fn both_paths_may_be_silent_for_a_while() {
     let (mut world, handle) = opened(setup());

@@ -123,8 +123,10 @@ impl Cids {
         self.further.iter().any(|path| path.local.has_announcements() || path.remote.has_retirements())
     }
 
-    /// Whether `token` ends a stateless reset by the peer. Compares with all tokens, in constant time.
-    pub fn is_reset(&self, token: &ResetToken) -> bool {
-        self.further.iter().fold(self.remote.is_reset(token), |found, path| found | path.remote.is_reset(token))
+    /// Whether `token` ends a stateless reset by the peer, on one of the paths that are in use. Compares with all
+    /// tokens, in constant time.
+    pub fn is_reset(&self, token: &ResetToken, in_use: impl Fn(DataSpace) -> bool) -> bool {
+        let first = self.remote.is_reset(token) & in_use(DataSpace::FIRST);
+        self.further.iter().fold(first, |found, path| found | path.remote.is_reset(token) & in_use(path.space))
     }
 }

@@ -107,7 +107,7 @@ pub(crate) enum EndpointEvent {
         token: ResetToken,
     },
     /// The tokens of this path end no reset any more.
-    PathForgotten(DataSpace),
+    PathAbandoned(DataSpace),
     /// The handshake is over, well or not: the connection no longer counts among those in their handshake.
     HandshakeOver,
     /// The connection can be forgotten.

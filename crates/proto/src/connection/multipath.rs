@@ -332,6 +332,7 @@ impl Connection {
         }
         let Some(set) = self.paths.set_mut(space) else { return };
         set.set_stage(Stage::Abandoned { until });
+        self.reports.tell_endpoint(EndpointEvent::PathAbandoned(space));
         let Path { id, remote, .. } = *set.active();
         self.paths.choose_main();
         self.repeat.on_progress(SpaceId::Data(space));
@@ -373,7 +374,6 @@ impl Connection {
                 }
             }
             self.cids.remove_path(space);
-            self.reports.tell_endpoint(EndpointEvent::PathForgotten(space));
         }
     }
 

@@ -76,7 +76,9 @@ impl Connection {
             Some(path) => self.on_bytes_received(now, path, size),
             None if self.may_come_from_new_path() => {}
             // Its connection ID is of nobody, so it looks like one of the first path, which may be gone.
-            None if packet::possible_reset_token(datagram).is_some_and(|token| self.is_stateless_reset(&token)) => {
+            None if self.paths.iter().any(|path| path.remote == meta.remote)
+                && packet::possible_reset_token(datagram).is_some_and(|token| self.is_stateless_reset(&token)) =>
+            {
                 return self.on_stateless_reset(now);
             }
             None => return self.reports.drop_packet(now, None, size, DropReason::UnknownPath),
@@ -420,8 +422,10 @@ impl Connection {
         Ok(())
     }
 
+    /// The tokens of a path that was given up count no more: the peer may forget the path first, and answers a late
+    /// packet of it by a reset (draft-ietf-quic-multipath-21 section 3.4.1).
     fn is_stateless_reset(&self, token: &ResetToken) -> bool {
-        self.handshake.complete && self.cids.is_reset(token)
+        self.handshake.complete && self.cids.is_reset(token, |space| self.paths.is_in_use(space))
     }
 
     /// Keeps a packet whose keys are still to come, if it is worth it.

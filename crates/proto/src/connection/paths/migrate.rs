@@ -115,6 +115,7 @@ impl PathSet {
             // Section 9.3.3: ask the old address too, so that an attacker who merely copies packets loses.
             self[before].validation.start(now, pto);
         }
+        self.announce_reset_token(with.cids, with.reports);
         self.update_amplification_limit(now, with.keys, with.recovery);
         with.reports.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Active, remote });
         with.reports.tell_path(PathEvent::Changed { remote });
@@ -133,15 +134,14 @@ impl PathSet {
         if let Some(sequence) = fresh {
             cids.set_active(sequence);
             self[from].cid = Some(old);
-            self.announce_reset_token(with.cids, with.reports);
         }
     }
 
-    /// Passes the peer's stateless reset token to the endpoint.
+    /// Passes the peer's stateless reset token to the endpoint. A path that was given up has none.
     pub fn announce_reset_token(&self, cids: &Cids, reports: &mut Reports) {
         let remote = cids.remote_of(self.space);
         let active = remote.get(remote.active_sequence());
-        if let Some(token) = active.and_then(|cid| cid.reset_token) {
+        if let Some(token) = active.and_then(|cid| cid.reset_token).filter(|_| !self.is_abandoned()) {
             let (path, remote) = (self.space, self.active().remote);
             reports.tell_endpoint(EndpointEvent::ResetToken { path, remote, token });
         }
@@ -243,6 +243,7 @@ impl PathSet {
         if path != id {
             self.switch_cid(key, good, with);
         }
+        self.announce_reset_token(with.cids, with.reports);
         self.forget(key, with);
         self.update_amplification_limit(now, with.keys, with.recovery);
         with.reports.tell_path(PathEvent::Changed { remote });

@@ -300,6 +300,11 @@ impl Paths {
         self.of_mut(key).follow_peer(now, key, with);
     }
 
+    /// Whether there is a path with this identifier that was not given up.
+    pub fn is_in_use(&self, space: DataSpace) -> bool {
+        self.set(space).is_some_and(|set| !set.is_abandoned())
+    }
+
     /// See [`PathSet::announce_reset_token`]: of the path with this identifier, if there is one.
     pub fn announce_reset_token(&self, space: DataSpace, cids: &Cids, reports: &mut Reports) {
         if let Some(set) = self.set(space) {

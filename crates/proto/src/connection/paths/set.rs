@@ -207,6 +207,11 @@ impl PathSet {
         self.stage == Stage::Open
     }
 
+    /// Whether it was given up.
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self.stage, Stage::Abandoned { .. })
+    }
+
     /// Whether even an acknowledgment may leave to its address, which may not be validated.
     pub fn may_speak(&self) -> bool {
         self.active().amplification_budget() >= MIN_PACKET as u64
