@@ -9,8 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 sys.path.append(str(ROOT / "tests/interop"))
 from runner import debian, materials, peers  # noqa: E402
 
-# What the lab calls it as it comes, or none. Its quiche has the windows of a comparison, and paces as quiche does by
-# default; the server here does not.
+# What the lab calls it as it comes, or none. Its quiche has the windows of a comparison.
 IN_LAB = {"quinn": "quinn-shipped", "noq": "noq-shipped", "quiche": "quiche", "quic-go": None, "aioquic": None,
           "nginx": None}
 BUILT = {}  # what could be built, and why others could not
