@@ -13,6 +13,15 @@ CERTS = WORK / "certs"
 TIMEOUT = 90  # seconds for one run of a browser
 
 
+def key_digest(certificate):
+    """What --ignore-certificate-errors-spki-list wants: base64 of SHA-256 of the public key in DER."""
+    openssl = tool("openssl", "openssl")
+    pem = subprocess.run([openssl, "x509", "-in", certificate, "-pubkey", "-noout"], capture_output=True, check=True)
+    der = subprocess.run([openssl, "pkey", "-pubin", "-outform", "der"], input=pem.stdout, capture_output=True,
+                         check=True)
+    return base64.b64encode(hashlib.sha256(der.stdout).digest()).decode()
+
+
 class Chromium:
     name = "Chromium"
     witness = True  # gives the DOM
@@ -21,13 +30,7 @@ class Chromium:
         self.program = shutil.which("chromium") or shutil.which("chromium-browser")
         if self.program is None:
             raise Missing("chromium is not installed (Debian package chromium)")
-        # What --ignore-certificate-errors-spki-list wants: base64 of SHA-256 of the public key in DER.
-        openssl = tool("openssl", "openssl")
-        pem = subprocess.run([openssl, "x509", "-in", CERTS / "cert.pem", "-pubkey", "-noout"], capture_output=True,
-                             check=True)
-        der = subprocess.run([openssl, "pkey", "-pubin", "-outform", "der"], input=pem.stdout, capture_output=True,
-                             check=True)
-        self.key_digest = base64.b64encode(hashlib.sha256(der.stdout).digest()).decode()
+        self.key_digest = key_digest(CERTS / "cert.pem")
 
     def version(self):
         return subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.strip()

@@ -179,9 +179,8 @@ impl Connection {
     /// # Errors
     /// When there is no such path, or it is the only one.
     pub fn close_path(&mut self, now: Instant, id: DataSpace, code: TransportErrorCode) -> Result<(), ClosePathError> {
-        match self.paths.set(id) {
-            Some(set) if !matches!(set.stage(), Stage::Abandoned { .. }) => {}
-            _ => return Err(ClosePathError::Unknown),
+        if !self.paths.is_in_use(id) {
+            return Err(ClosePathError::Unknown);
         }
         if !self.paths.sets().any(|set| set.is_open() && set.id() != id) {
             return Err(ClosePathError::LastPath);
@@ -422,8 +421,7 @@ impl Connection {
         let Some(space) = several.named(frame.path())? else { return Ok(()) };
         match *frame {
             PathFrame::Abandon { error_code, .. } => {
-                let is_open = |set: &PathSet| set.is_open() || set.stage() == Stage::Opening;
-                if !self.paths.sets().any(|set| is_open(set) && set.id() != space) {
+                if !self.paths.sets().any(|set| !set.is_abandoned() && set.id() != space) {
                     return Err(TransportError::no_viable_path("the peer has given up the only path"));
                 }
                 self.abandon(now, space, error_code);

@@ -347,7 +347,7 @@ impl Paths {
 
     /// Handles the timers of validations. Returns the paths of which no address could be validated.
     pub fn on_timeouts(&mut self, now: Instant, with: &mut Migration<'_>) -> SmallVec<[DataSpace; 1]> {
-        let live = self.sets_mut().filter(|set| !matches!(set.stage, Stage::Abandoned { .. }));
+        let live = self.sets_mut().filter(|set| !set.is_abandoned());
         live.filter_map(|set| set.on_timeouts(now, with).then_some(set.space)).collect()
     }
 }
