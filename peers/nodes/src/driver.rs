@@ -2,7 +2,7 @@
 //!
 //! The module that includes this one says which (`proto`) and bridges where the two have parted (`bridge`).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +37,8 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
     let crypto = tls::client().map_err(|error| refuse(error.to_string()))?;
     let crypto = QuicClientConfig::try_from(crypto).map_err(|error| refuse(error.to_string()))?;
     let mut client_config = ClientConfig::new(Arc::new(crypto));
-    client_config.transport_config(Arc::new(transport(&client)));
+    let paths = 1 + context.beside.len();
+    client_config.transport_config(Arc::new(transport(&client, paths)));
     let cids = Mutex::new(Cids(context.streams.dice("client first destination")));
     client_config
         .initial_dst_cid_provider(Arc::new(move || cids.lock().unwrap_or_else(PoisonError::into_inner).random(20)));
@@ -46,12 +47,17 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
     let crypto = QuicServerConfig::try_from(crypto).map_err(|error| refuse(error.to_string()))?;
     // The key of tokens is the system's choice, as TLS's randomness is: no size and no decision depends on it.
     let mut server_config = ServerConfig::with_crypto(Arc::new(crypto));
-    server_config.transport_config(Arc::new(transport(&server))).time_source(Arc::new(FixedDate));
+    server_config.transport_config(Arc::new(transport(&server, paths))).time_source(Arc::new(FixedDate));
 
     let clock = Clock::new();
+    // By the client's addresses; none where there is one path.
+    let first = (paths > 1).then_some(context.client);
+    let clients: Vec<IpAddr> = first.iter().chain(&context.beside).map(SocketAddr::ip).collect();
     let socket = |side: &str, settings: &Settings, server: Option<ServerConfig>, client: Option<ClientConfig>| Socket {
         endpoint: bridge::endpoint(endpoint(side, &context.streams), server),
         local: if client.is_some() { context.client } else { context.server },
+        beside: if client.is_some() { context.beside.clone() } else { Vec::new() },
+        clients: clients.clone(),
         client: client.map(|config| (config, context.server)),
         connections: Vec::new(),
         clock,
@@ -84,8 +90,11 @@ pub(super) fn describe(name: &str, package: &str, variant: Variant, flow: &FlowP
     })
 }
 
-fn transport(settings: &Settings) -> TransportConfig {
+fn transport(settings: &Settings, paths: usize) -> TransportConfig {
     let mut config = TransportConfig::default();
+    if paths > 1 {
+        bridge::negotiate_paths(&mut config, paths);
+    }
     if settings.variant == Variant::Shipped {
         return config;
     }
@@ -156,6 +165,10 @@ impl TimeSource for FixedDate {
 struct Socket {
     endpoint: Endpoint,
     local: SocketAddr,
+    /// The addresses of a client's further paths.
+    beside: Vec<SocketAddr>,
+    /// The client's addresses on all paths, where there are several.
+    clients: Vec<IpAddr>,
     /// What a client connects with, and to whom.
     client: Option<(ClientConfig, SocketAddr)>,
     connections: Vec<Option<Entry>>,
@@ -169,6 +182,8 @@ struct Socket {
 
 struct Entry {
     connection: Connection,
+    /// How many further paths it has opened.
+    opened: usize,
     /// Largest congestion window seen.
     max_window: u64,
     /// Nothing is left of it.
@@ -187,7 +202,7 @@ impl Socket {
             self.connections.resize_with(handle.0 + 1, || None);
         }
         self.connections[handle.0] =
-            Some(Entry { connection, max_window: 0, is_drained: false, watch: Watch::default() });
+            Some(Entry { connection, opened: 0, max_window: 0, is_drained: false, watch: Watch::default() });
         handle.0
     }
 
@@ -219,8 +234,9 @@ impl Stack for Socket {
         let now = self.clock.to_std(now);
         let ecn = EcnCodepoint::from_bits(envelope.ecn.bits());
         let (remote, bytes) = (envelope.source, BytesMut::from(&*bytes));
+        let local = (!self.clients.is_empty()).then_some(envelope.destination.ip());
         self.buf.clear();
-        match bridge::handle(&mut self.endpoint, now, remote, ecn, bytes, &mut self.buf) {
+        match bridge::handle(&mut self.endpoint, now, (remote, local), ecn, bytes, &mut self.buf) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(entry) = self.get(handle.0) {
                     entry.connection.handle_event(event);
@@ -261,10 +277,17 @@ impl Stack for Socket {
         let Some(Some(entry)) = self.connections.get_mut(connection) else { return false };
         let mut sent = false;
         self.buf.clear();
+        if let Some((_, server)) = &self.client {
+            let further = self.beside.get(entry.opened..).unwrap_or_default();
+            let opened = further.iter().take_while(|own| bridge::open_path(&mut entry.connection, *server, own.ip(), now));
+            entry.opened += opened.count();
+        }
         while let Some(transmit) = bridge::poll_transmit(&mut entry.connection, now, batch, &mut self.buf) {
             let ecn = transmit.ecn.filter(|_| self.ecn).map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
             let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
-            let envelope = Envelope { source: self.local, destination: transmit.destination, ecn };
+            let beside = self.beside.iter().find(|address| Some(address.ip()) == transmit.src_ip);
+            let source = beside.copied().unwrap_or(self.local);
+            let envelope = Envelope { source, destination: transmit.destination, ecn };
             for datagram in self.buf[..transmit.size].chunks(segment) {
                 out.push(envelope, datagram);
             }
@@ -321,6 +344,7 @@ impl Stack for Socket {
             result.stats = bridge::stats(&mut entry.connection);
             result.stats.path.max_window = entry.max_window.max(result.stats.window);
             result.stats.path.model = entry.watch.stats();
+            result.ways = bridge::ways(&mut entry.connection, &self.clients);
         }
         result
     }

@@ -29,6 +29,7 @@ impl StackFactory for Noq {
             // Its BBR draws from the system.
             is_repeatable: self.0 != Variant::Bbr,
             hears_of_moves: true,
+            uses_several_paths: true,
             ..settings::info(self.name())
         }
     }
@@ -44,19 +45,19 @@ impl StackFactory for Noq {
 
 /// Where noq-proto and quinn-proto have parted.
 mod bridge {
-    use std::net::SocketAddr;
+    use std::net::{IpAddr, SocketAddr};
     use std::num::NonZeroUsize;
     use std::sync::Arc;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use bytes::{Bytes, BytesMut};
     use thalweg_proto::connection::ConnectionStats;
-    use thalweg_sim::Figure;
+    use thalweg_sim::{Figure, WayResult};
 
     use super::proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
         Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple, PathId,
-        SendStream, ServerConfig, Transmit,
+        PathStatus, SendStream, ServerConfig, Transmit, TransportConfig,
     };
     use crate::model::{Look, Phase, Shown, rate};
     use crate::settings::Controller;
@@ -83,12 +84,12 @@ mod bridge {
     pub(super) fn handle(
         endpoint: &mut Endpoint,
         now: Instant,
-        remote: SocketAddr,
+        (remote, local): (SocketAddr, Option<IpAddr>),
         ecn: Option<EcnCodepoint>,
         data: BytesMut,
         buf: &mut Vec<u8>,
     ) -> Option<DatagramEvent> {
-        endpoint.handle(now, FourTuple::from_remote(remote), ecn, data, buf)
+        endpoint.handle(now, FourTuple::new(remote, local), ecn, data, buf)
     }
 
     pub(super) fn poll_transmit(
@@ -98,6 +99,37 @@ mod bridge {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         connection.poll_transmit(now, NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN), buf)
+    }
+
+    /// Its paths end after a silence only where it is asked for: the times are those of iroh 1.0, which noq is made for.
+    pub(super) fn negotiate_paths(config: &mut TransportConfig, paths: usize) {
+        config
+            .max_concurrent_multipath_paths(u32::try_from(paths).unwrap_or(u32::MAX))
+            .default_path_max_idle_timeout(Some(Duration::from_secs(15)))
+            .default_path_keep_alive_interval(Some(Duration::from_secs(5)));
+    }
+
+    /// Whether it is open now; it fails until the server has announced connection IDs for it.
+    pub(super) fn open_path(connection: &mut Connection, server: SocketAddr, local: IpAddr, now: Instant) -> bool {
+        connection.is_multipath_negotiated()
+            && connection.open_path(FourTuple::new(server, Some(local)), PathStatus::Available, now).is_ok()
+    }
+
+    /// What each path did that is there at the end, by the client's addresses.
+    pub(super) fn ways(connection: &mut Connection, clients: &[IpAddr]) -> Vec<WayResult> {
+        let mut ways = vec![WayResult::default(); clients.len()];
+        for path in connection.paths() {
+            let Ok(pair) = connection.network_path(path) else { continue };
+            // The path of the handshake may not know its own address.
+            let at = clients.iter().position(|own| *own == pair.remote().ip() || Some(*own) == pair.local_ip());
+            let way = ways.get_mut(at.unwrap_or_default());
+            if let Some((way, from)) = way.zip(connection.path_stats(path)) {
+                (way.stats.packets_sent, way.stats.bytes_sent) = (from.sent_packets, from.sent_bytes);
+                (way.stats.packets_lost, way.stats.bytes_lost) = (from.lost_packets, from.lost_bytes);
+                way.rtt = Some(from.rtt);
+            }
+        }
+        ways
     }
 
     pub(super) fn window(connection: &Connection) -> u64 {

@@ -44,18 +44,18 @@ impl StackFactory for Quinn {
 
 /// Where quinn-proto and noq-proto have parted.
 mod bridge {
-    use std::net::SocketAddr;
+    use std::net::{IpAddr, SocketAddr};
     use std::sync::Arc;
     use std::time::Instant;
 
     use bytes::{Bytes, BytesMut};
     use thalweg_proto::connection::ConnectionStats;
-    use thalweg_sim::Figure;
+    use thalweg_sim::{Figure, WayResult};
 
     use super::proto::congestion::{Bbr, BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
         Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, SendStream,
-        ServerConfig, Transmit,
+        ServerConfig, Transmit, TransportConfig,
     };
     use crate::model::{Look, Phase, Shown, rate};
     use crate::settings::Controller;
@@ -82,12 +82,12 @@ mod bridge {
     pub(super) fn handle(
         endpoint: &mut Endpoint,
         now: Instant,
-        remote: SocketAddr,
+        (remote, local): (SocketAddr, Option<IpAddr>),
         ecn: Option<EcnCodepoint>,
         data: BytesMut,
         buf: &mut Vec<u8>,
     ) -> Option<DatagramEvent> {
-        endpoint.handle(now, remote, None, ecn, data, buf)
+        endpoint.handle(now, remote, local, ecn, data, buf)
     }
 
     pub(super) fn poll_transmit(
@@ -97,6 +97,17 @@ mod bridge {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         connection.poll_transmit(now, batch.max(1), buf)
+    }
+
+    /// It has one path at a time.
+    pub(super) fn negotiate_paths(_: &mut TransportConfig, _: usize) {}
+
+    pub(super) fn open_path(_: &mut Connection, _: SocketAddr, _: IpAddr, _: Instant) -> bool {
+        false
+    }
+
+    pub(super) fn ways(_: &mut Connection, _: &[IpAddr]) -> Vec<WayResult> {
+        Vec::new()
     }
 
     pub(super) fn window(connection: &Connection) -> u64 {

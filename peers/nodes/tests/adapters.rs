@@ -128,6 +128,25 @@ fn requests_pages_and_media_run_on_foreign_stacks() {
 }
 
 #[test]
+fn noq_uses_two_paths_at_once_and_tells_what_each_carried() {
+    let two = |seed| {
+        let mut plan = plan("noq", Traffic::download(Some(5 * MB)), seed);
+        let link = plan.paths[0].down.clone();
+        plan.paths.push(PathPlan::new("second", link.clone(), link));
+        plan.flows[0].beside = vec![vec![1]];
+        finish(&plan)
+    };
+    let alone = finish(&plan("noq", Traffic::download(Some(5 * MB)), 1)).flows[0].completion.unwrap();
+    let result = two(1);
+    let flow = &result.flows[0];
+    assert!(flow.completion.unwrap() < alone * 3 / 4, "{:?} and {alone:?} on one path", flow.completion);
+    let carried: Vec<u64> = flow.server.ways.iter().map(|way| way.stats.bytes_sent).collect();
+    assert_eq!(carried.len(), 2);
+    assert!(carried.iter().all(|bytes| *bytes > MB), "{carried:?}");
+    assert_eq!(result.wire_hash, two(1).wire_hash);
+}
+
+#[test]
 fn a_dead_path_is_a_failed_run_with_the_stack_s_own_words() {
     let mut plan = plan("quinn", Traffic::download(Some(50 * MB)), 1);
     plan.paths[0].down.outages.push(thalweg_link::Windows::once(Duration::from_secs(1), Duration::from_secs(600)));
