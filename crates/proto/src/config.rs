@@ -128,6 +128,9 @@ pub struct MultipathConfig {
     pub scheduler: SchedulerPolicy,
     /// Which path our acknowledgments take. Default [`AckPath::Shortest`].
     pub acks: AckPath,
+    /// Which RTT samples of a path count, where the peer's acknowledgments come by several. Default
+    /// [`RttSamples::Adjusted`].
+    pub samples: RttSamples,
 }
 
 /// Which path the acknowledgments of a path's packets take (draft-ietf-quic-multipath-21 section 5.5).
@@ -156,9 +159,51 @@ impl AckPath {
     }
 }
 
+/// Which RTT samples update the estimate of a path (draft-ietf-quic-multipath-21 section 5.5).
+///
+/// An acknowledgment may return by another path. Its sample then has the return delay of that path. If that path breaks,
+/// acknowledgments return by the own one, and a probe timeout from the shorter round trip expires before they can arrive.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RttSamples {
+    /// Every sample, as measured.
+    Any,
+    /// Samples that returned by the path itself. Every sample until there is one. The estimate stays as it is while
+    /// acknowledgments return by other paths.
+    Same,
+    /// Samples that returned by the path with the smallest sample. The estimate stays as it is while acknowledgments
+    /// return by other paths.
+    Minimum,
+    /// Every sample. One that returned by another path counts as the smallest by the own path, plus what it exceeds the
+    /// smallest by that other path. The first by another path does not count; as long as none has returned by the own
+    /// path, all count as measured.
+    #[default]
+    Adjusted,
+}
+
+impl RttSamples {
+    /// Every choice.
+    pub const ALL: [RttSamples; 4] = [RttSamples::Any, RttSamples::Same, RttSamples::Minimum, RttSamples::Adjusted];
+
+    /// The name, as written in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RttSamples::Any => "any",
+            RttSamples::Same => "same",
+            RttSamples::Minimum => "minimum",
+            RttSamples::Adjusted => "adjusted",
+        }
+    }
+}
+
 impl Default for MultipathConfig {
     fn default() -> Self {
-        MultipathConfig { max_paths: 4, scheduler: SchedulerPolicy::default(), acks: AckPath::default() }
+        MultipathConfig {
+            max_paths: 4,
+            scheduler: SchedulerPolicy::default(),
+            acks: AckPath::default(),
+            samples: RttSamples::default(),
+        }
     }
 }
 

@@ -32,8 +32,8 @@ pub use {bytes, rand_core, rustls, thalweg_recovery as recovery, thalweg_units a
 
 pub use ack::AckPolicy;
 pub use config::{
-    AckPath, ClientConfig, ConnectError, MultipathConfig, RetryPolicy, SavedPathStore, ServerConfig, TokenStore,
-    TransportConfig,
+    AckPath, ClientConfig, ConnectError, MultipathConfig, RetryPolicy, RttSamples, SavedPathStore, ServerConfig,
+    TokenStore, TransportConfig,
 };
 pub use connection::{
     Candidate, ClosePathError, Connection, ConnectionStats, Event, Limits, OpenPathError, Order, PathEvent, PathReport,

@@ -12,7 +12,7 @@ use std::{
 use harness::{Host, Link, Packet, Setup, World, tap::Tap};
 use thalweg_proto::{
     ClosePathError, Connection, ConnectionError, ConnectionHandle, Event, MultipathConfig, OpenPathError, PathEvent,
-    Side, TransportConfig, TransportErrorCode,
+    RttSamples, Side, TransportConfig, TransportErrorCode,
     cid::{ConnectionId, NewConnectionId, ResetToken},
     crypto::Level,
     frame::{Frame, PathFrame},
@@ -249,6 +249,28 @@ fn every_scheduler_delivers_over_paths_that_differ() {
         assert!(took.is_some_and(|took| took < ms(1_500)), "{policy}: {took:?} {:?}", sent(world.server_conn()));
         let took = world.transfer(handle, false, 1_000_000, LIMIT);
         assert!(took.is_some_and(|took| took < ms(1_500)), "{policy}, upload: {took:?}");
+    }
+}
+
+#[test]
+fn draft_5_5_a_round_trip_whose_acknowledgments_return_by_a_shorter_path_is_that_of_its_own() {
+    let estimate = |samples| {
+        let multipath = Some(MultipathConfig { samples, ..MultipathConfig::default() });
+        let config = || TransportConfig { multipath: multipath.clone(), ..TransportConfig::default() };
+        let mut world = World::new(Setup { client: config(), server: config(), link: link(200), ..setup() });
+        world.second = Some((SECOND, link(10)));
+        let handle = world.handshake();
+        world.run_for(ms(1_000));
+        open(&mut world, handle);
+        world.transfer(handle, true, 3_000_000, LIMIT).unwrap();
+        let paths: Vec<_> = world.server_conn().paths().map(|path| path.rtt).collect();
+        assert!(paths[1] < ms(100), "{samples:?}: {paths:?}");
+        paths[0]
+    };
+    // 200 ms there, and 10 back by the other path, beside a queue of 50 ms at most.
+    assert!(estimate(RttSamples::Any) < ms(330), "{:?}", estimate(RttSamples::Any));
+    for samples in [RttSamples::Same, RttSamples::Adjusted] {
+        assert!((ms(400)..ms(500)).contains(&estimate(samples)), "{samples:?}: {:?}", estimate(samples));
     }
 }
 

@@ -115,7 +115,7 @@ pub use segment::{Judgement, SegmentOutcome, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
     AckFrame, AckOfUnsent, Acked, Budget, DataSpace, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId,
-    ReceiveTime, Sent, SpaceId, Timeout,
+    ReceiveTime, Sent, SpaceId, Timeout, WayBack,
 };
 
 use paths::Paths;
@@ -364,7 +364,7 @@ impl<T: Clone> Recovery<T> {
         out: &mut Outcome<T>,
     ) -> Result<(), AckOfUnsent> {
         self.see(now);
-        let AckFrame { ranges, arrived, delay: ack_delay, ecn, arrivals } = frame;
+        let AckFrame { ranges, arrived, delay: ack_delay, ecn, arrivals, way_back } = frame;
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
         let Some(acked) = self.spaces.get_mut(space) else {
             let mut ranges = ranges;
@@ -375,7 +375,14 @@ impl<T: Clone> Recovery<T> {
         let Some(newly) = newly else {
             return Ok(());
         };
-        self.take_rtt_sample(now, arrived, space, newly, ack_delay, out);
+        if newly.gives_rtt_sample {
+            let latest = arrived.min(now).saturating_since(newly.largest.sent);
+            out.rtt_sample = Some(latest);
+            out.rtt_path = Some(newly.largest.path);
+            if let Some(latest) = way_back.own(latest) {
+                self.take_rtt_sample(now, latest, space, newly.largest.path, ack_delay);
+            }
+        }
         if space.is_data() && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
             self.spaces.entry(space).on_hold(ack_delay);
         }
@@ -396,29 +403,16 @@ impl<T: Clone> Recovery<T> {
         Ok(())
     }
 
-    fn take_rtt_sample(
-        &mut self,
-        now: Instant,
-        arrived: Instant,
-        space: SpaceId,
-        newly: NewlyAcked,
-        ack_delay: Duration,
-        out: &mut Outcome<T>,
-    ) {
-        if !newly.gives_rtt_sample {
-            return;
-        }
-        let latest = arrived.min(now).saturating_since(newly.largest.sent);
+    fn take_rtt_sample(&mut self, now: Instant, latest: Duration, space: SpaceId, path: PathId, ack_delay: Duration) {
         let ack_delay = match space {
             // Acknowledged at once, whatever the field says (RFC 9002 section 5.3).
             SpaceId::Initial => Duration::ZERO,
             _ if self.handshake_confirmed => ack_delay.min(self.max_ack_delay),
             _ => ack_delay,
         };
-        if let Some(path) = self.paths.get_mut(newly.largest.path) {
+        if let Some(path) = self.paths.get_mut(path) {
             path.on_rtt_sample(Sample { ack_delay, ..Sample::prompt(now, latest) });
         }
-        out.rtt_sample = Some(latest);
     }
 
     fn take_ecn_counts(&mut self, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {

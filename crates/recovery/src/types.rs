@@ -125,6 +125,35 @@ impl NewPath {
     }
 }
 
+/// The return path of an acknowledgment, which need not be the path of the packets that it acknowledges
+/// (draft-ietf-quic-multipath-21 section 5.5).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum WayBack {
+    /// The packets' own path, or one that counts as such. The RTT sample is taken as measured.
+    #[default]
+    Own,
+    /// Another path. The sample counts as the smallest by the own path, and what it exceeds the smallest by this one.
+    Other {
+        /// The smallest sample that returned by the own path.
+        own_min: Duration,
+        /// The smallest sample that returned by this path.
+        min: Duration,
+    },
+    /// A path whose samples do not count.
+    Ignored,
+}
+
+impl WayBack {
+    /// The sample by the own path, if it counts. Never below the smallest that was measured there.
+    pub(crate) fn own(self, sample: Duration) -> Option<Duration> {
+        match self {
+            WayBack::Own => Some(sample),
+            WayBack::Other { own_min, min } => Some(own_min.saturating_add(sample.saturating_sub(min))),
+            WayBack::Ignored => None,
+        }
+    }
+}
+
 /// An ACK frame as the transport has read it (RFC 9000 section 19.3).
 #[derive(Clone, Debug)]
 pub struct AckFrame<'a, R> {
@@ -139,12 +168,14 @@ pub struct AckFrame<'a, R> {
     pub ecn: Option<EcnCounts>,
     /// When acknowledged packets arrived, by descending packet number, where the peer says so; otherwise empty.
     pub arrivals: &'a [ReceiveTime],
+    /// The path that it returned by.
+    pub way_back: WayBack,
 }
 
 impl<R: Iterator<Item = RangeInclusive<u64>>> AckFrame<'static, R> {
     /// A frame that arrived at `arrived`, without ACK delay, ECN counts and receive times.
     pub const fn new(arrived: Instant, ranges: R) -> Self {
-        AckFrame { ranges, arrived, delay: Duration::ZERO, ecn: None, arrivals: &[] }
+        AckFrame { ranges, arrived, delay: Duration::ZERO, ecn: None, arrivals: &[], way_back: WayBack::Own }
     }
 }
 
@@ -267,8 +298,10 @@ pub struct Outcome<T> {
     pub acked: Vec<Acked<T>>,
     /// Packets newly declared lost, oldest first per path.
     pub lost: Vec<Lost<T>>,
-    /// The RTT sample that the ACK gave, as measured (not reduced by the peer's ACK delay).
+    /// The RTT sample that the ACK gave, as measured (not reduced by the peer's ACK delay), whether or not it counted.
     pub rtt_sample: Option<Duration>,
+    /// The path of the packet that gave it.
+    pub rtt_path: Option<PathId>,
     /// How many of `acked` had been declared lost wrongly.
     pub spurious: u32,
     /// Persistent congestion was established (RFC 9002 section 7.6).
@@ -281,6 +314,7 @@ impl<T> Outcome<T> {
         self.acked.clear();
         self.lost.clear();
         self.rtt_sample = None;
+        self.rtt_path = None;
         self.spurious = 0;
         self.persistent_congestion = false;
     }
@@ -288,7 +322,14 @@ impl<T> Outcome<T> {
 
 impl<T> Default for Outcome<T> {
     fn default() -> Self {
-        Outcome { acked: Vec::new(), lost: Vec::new(), rtt_sample: None, spurious: 0, persistent_congestion: false }
+        Outcome {
+            acked: Vec::new(),
+            lost: Vec::new(),
+            rtt_sample: None,
+            rtt_path: None,
+            spurious: 0,
+            persistent_congestion: false,
+        }
     }
 }
 

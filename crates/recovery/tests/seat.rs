@@ -147,7 +147,8 @@ impl Stage {
 
     fn ack(&mut self, numbers: std::ops::RangeInclusive<u64>, ecn: Option<EcnCounts>, arrivals: &[ReceiveTime]) {
         let plain = AckFrame::new(self.now, [numbers].into_iter());
-        let frame = AckFrame { ecn, arrivals, ranges: plain.ranges, arrived: plain.arrived, delay: plain.delay };
+        let AckFrame { ranges, arrived, delay, way_back, .. } = plain;
+        let frame = AckFrame { ecn, arrivals, ranges, arrived, delay, way_back };
         self.recovery.on_ack(self.now, SpaceId::DATA, frame, &mut Outcome::default()).unwrap();
     }
 

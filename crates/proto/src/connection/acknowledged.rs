@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, ReceiveTime, SpaceId};
+use thalweg_recovery::{AckFrame, Acked, DataSpace, Lost, Outcome, ReceiveTime, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -12,12 +12,13 @@ use super::{
 use crate::{Side, error::TransportError, frame};
 
 impl Connection {
-    /// Processes an ACK frame of `space` that came `at` a time that is now or in the past.
+    /// Processes an ACK frame of `space` that came `at` a time that is now or in the past, `by` a path.
     pub(super) fn on_ack_frame(
         &mut self,
         now: Instant,
         at: Instant,
         space: SpaceId,
+        by: DataSpace,
         ack: &frame::Ack<'_>,
     ) -> Result<(), TransportError> {
         // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section
@@ -29,13 +30,15 @@ impl Connection {
         self.read_timestamps(ack)?;
         let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
-        let frame =
-            AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals: &self.spaces.receive_times };
+        let way_back = self.way_back(space, by);
+        let arrivals = &self.spaces.receive_times;
+        let frame = AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals, way_back };
         let result = self.recovery.on_ack(now, space, frame, &mut outcome);
         if result.is_err() {
             self.spaces.outcome = outcome;
             return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
         }
+        self.note_way_back(now, space, by, &outcome);
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
         }

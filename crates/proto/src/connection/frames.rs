@@ -91,7 +91,9 @@ impl Connection {
                 self.streams.on_stream(id, offset, fin, data)?;
             }
             // With several paths too this is about the first (draft-ietf-quic-multipath-21 section 2.3).
-            Frame::Ack(ref ack) => self.on_ack_frame(now, at, SpaceId::ALL[space.index()], ack)?,
+            Frame::Ack(ref ack) => {
+                self.on_ack_frame(now, at, SpaceId::ALL[space.index()], path.space(), ack)?;
+            }
             Frame::Padding(_) | Frame::Ping => {}
             Frame::Crypto { offset, data } => self.on_crypto(now, space, offset, data)?,
             Frame::ResetStream { id, error_code, final_size } => {
@@ -144,7 +146,7 @@ impl Connection {
                 let reason = "frame of an extension that was not negotiated: min_ack_delay";
                 return Err(TransportError::frame_encoding(reason));
             }
-            Frame::PathAck { path, ref ack } => self.on_path_ack(now, at, path, ack)?,
+            Frame::PathAck { path: named, ref ack } => self.on_path_ack(now, at, path.space(), named, ack)?,
             Frame::Path(ref frame) => self.on_path_frame(now, packet, frame)?,
             Frame::AckFrequency(request) => {
                 for (_, state) in self.spaces.data_mut() {

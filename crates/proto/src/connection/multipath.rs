@@ -378,11 +378,12 @@ impl Connection {
 
     // Frames.
 
-    /// A PATH_ACK frame: it is processed by the space that it names, whatever path it came by (section 4.1).
+    /// A PATH_ACK frame: it is processed by the space that it names, whatever path it came `by` (section 4.1).
     pub(super) fn on_path_ack(
         &mut self,
         now: Instant,
         at: Instant,
+        by: DataSpace,
         path: u64,
         ack: &Ack<'_>,
     ) -> Result<(), TransportError> {
@@ -392,7 +393,7 @@ impl Connection {
         if named.is_none() && (self.spaces.get(space).is_none() || self.paths.set(DataSpace(path as u32)).is_none()) {
             return Ok(());
         }
-        self.on_ack_frame(now, at, space, ack)
+        self.on_ack_frame(now, at, space, by, ack)
     }
 
     fn negotiated(&mut self) -> Result<&mut Several, TransportError> {

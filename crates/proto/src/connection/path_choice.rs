@@ -2,18 +2,24 @@
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use thalweg_recovery::{DataSpace, SpaceId};
+use thalweg_recovery::{DataSpace, Outcome, SpaceId, WayBack};
 use thalweg_units::{Duration, Instant};
 
 use super::{
     Connection,
     paths::{Candidate, PathSet},
+    sent::SentFrames,
 };
-use crate::{ack::AckTracker, config::AckPath, datagrams::SendDatagramError, streams::StreamId, turn::Turn};
+use crate::{
+    ack::AckTracker,
+    config::{AckPath, RttSamples},
+    datagrams::SendDatagramError,
+    streams::StreamId,
+    turn::Turn,
+};
 
 /// Acknowledgments leave their own path only for one whose round trip is below this share of its own: a path that
-/// breaks takes acknowledgments of another with it, and a round trip that is measured by two ways back looks like a
-/// queue.
+/// breaks takes acknowledgments of another with it.
 const SHORTER_BY: (u32, u32) = (1, 4);
 /// A path by which less than one in so many bytes has come of what has come by the own path is too slow to carry its
 /// acknowledgments: at least one in 25 bytes of a full path is acknowledgment.
@@ -205,6 +211,43 @@ impl Connection {
         // A silent one rather than one to whose address nothing may be sent yet.
         let at_least = || self.paths.sets().find(|set| self.can_carry(set) && set.may_speak());
         own.or_else(any).or_else(at_least).map_or(self.paths.active().key().space(), PathSet::id)
+    }
+
+    /// Which RTT samples count, if several paths may be in use.
+    fn rtt_samples(&self) -> RttSamples {
+        self.config.multipath.as_ref().map_or(RttSamples::Any, |config| config.samples)
+    }
+
+    /// How the RTT sample of an acknowledgment counts that returned `by` a path.
+    pub(super) fn way_back(&self, space: SpaceId, by: DataSpace) -> WayBack {
+        let rule = self.rtt_samples();
+        if let SpaceId::Data(name) = space
+            && rule != RttSamples::Any
+            && let Some((own, by)) = self.paths.set(name).zip(self.paths.set(by))
+        {
+            return own.ways().of(rule, own.way(), by.way());
+        }
+        WayBack::Own
+    }
+
+    /// Records the RTT sample of an acknowledgment that returned `by` a path, whether or not it counted.
+    pub(super) fn note_way_back(
+        &mut self,
+        now: Instant,
+        space: SpaceId,
+        by: DataSpace,
+        outcome: &Outcome<Box<SentFrames>>,
+    ) {
+        if self.rtt_samples() != RttSamples::Any
+            && let (SpaceId::Data(name), Some(sample)) = (space, outcome.rtt_sample)
+            && let Some(by) = self.paths.set(by).map(PathSet::way)
+            && let Some(set) = self.paths.set_mut(name)
+            // A packet from before a migration says nothing of the address in use.
+            && outcome.rtt_path == Some(set.way().address)
+        {
+            let own = set.way();
+            set.ways_mut().note(now, own, by, sample);
+        }
     }
 
     /// Whether the acknowledgments of a space leave by another path than its own.

@@ -14,7 +14,7 @@ use crate::common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::{EcnState, Event, StartExit, State};
 use thalweg_recovery::{
     AckFrame, AckOfUnsent, Budget, Config, Ecn, EcnCounts, LossTrigger, NewPath, Policies, Recovery, Sent, SpaceId,
-    Timeout,
+    Timeout, WayBack,
 };
 use thalweg_units::Duration;
 

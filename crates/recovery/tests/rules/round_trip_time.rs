@@ -31,6 +31,29 @@ fn rfc9002_5_1_a_sample_needs_a_newly_acknowledged_ack_eliciting_packet() {
 }
 
 #[test]
+fn a_sample_that_returned_by_another_path_counts_as_one_by_the_own_or_not_at_all() {
+    let mut stage = Stage::confirmed("");
+    let mut number = 0;
+    let mut sample = |way_back, millis| {
+        stage.send(1);
+        stage.wait(millis);
+        stage.out.clear();
+        let frame = AckFrame { way_back, ..AckFrame::new(stage.now, [number..=number].into_iter()) };
+        stage.recovery.on_ack(stage.now, SpaceId::DATA, frame, &mut stage.out).unwrap();
+        assert_eq!(stage.out.rtt_sample, Some(ms(millis)), "as measured");
+        number += 1;
+        let rtt = stage.path().rtt();
+        (rtt.latest, rtt.min)
+    };
+    let other = WayBack::Other { own_min: ms(600), min: ms(320) };
+    assert_eq!(sample(WayBack::Own, 600), (ms(600), ms(600)));
+    assert_eq!(sample(WayBack::Ignored, 320), (ms(600), ms(600)));
+    assert_eq!(sample(other, 350), (ms(630), ms(600)));
+    // A queue on the way back has gone: the round trip is not below what the own way needs.
+    assert_eq!(sample(other, 300), (ms(600), ms(600)));
+}
+
+#[test]
 fn rfc9002_5_3_the_reported_delay_is_capped_once_the_handshake_is_confirmed() {
     let adjusted = |confirmed: bool, space: SpaceId| {
         let mut stage = Stage::new(rfc9002(), false);

@@ -1,6 +1,6 @@
 //! Settings of a transport that are not policies: their keys, their documentation, and what they set.
 
-use thalweg_proto::{AckPath, AckPolicy, MultipathConfig, SchedulerPolicy, TransportConfig};
+use thalweg_proto::{AckPath, AckPolicy, MultipathConfig, RttSamples, SchedulerPolicy, TransportConfig};
 use thalweg_recovery::InitialWindow;
 use thalweg_sim::FlowPlan;
 use thalweg_units::Duration;
@@ -242,6 +242,19 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
             draft.config.multipath =
                 Some(MultipathConfig { acks, ..draft.config.multipath.clone().unwrap_or_default() });
             Some(Told::text(&acks.name()))
+        },
+    },
+    TransportKey {
+        name: "rtt_samples",
+        example: r#""same""#,
+        doc: r#"how RTT samples count whose acknowledgments return by another path: "adjusted" (default) to the own way
+              back, "any" as measured, "same" not at all, "minimum" only by the path of the smallest"#,
+        is_always_told: false,
+        read: |draft, field| {
+            let samples = field.choice(&RttSamples::ALL.map(|rule| (rule.name(), rule)))?;
+            draft.config.multipath =
+                Some(MultipathConfig { samples, ..draft.config.multipath.clone().unwrap_or_default() });
+            Some(Told::text(&samples.name()))
         },
     },
     TransportKey {

@@ -12,6 +12,7 @@ mod set;
 mod several;
 mod spin;
 mod validate;
+mod ways;
 
 use std::{
     net::IpAddr,
@@ -226,6 +227,7 @@ impl Paths {
             }
             Some(further) => self.further.remove(further),
         };
+        self.sets_mut().for_each(|set| set.ways.forget(space));
         self.main = 0;
         self.choose_main();
         Some(gone)

@@ -14,6 +14,7 @@ use thalweg_units::Instant;
 use super::{
     credit::PathCredit,
     path::{Path, PathKey},
+    ways::{Way, WaysBack},
 };
 use crate::{
     Side,
@@ -53,6 +54,8 @@ pub(crate) struct PathSet {
     spoke: Instant,
     /// When we last asked whether the peer still reaches us by it, and how often since the peer has used it.
     asked: (Instant, u32),
+    /// The return paths of its acknowledgments.
+    pub(super) ways: WaysBack,
     /// Nothing is sent on it for now: the socket that it leaves by has no room.
     pub(super) is_held: bool,
     /// UDP payload received on address pairs that were forgotten.
@@ -75,6 +78,7 @@ impl PathSet {
             heard: now,
             spoke: now,
             asked: (now, 0),
+            ways: WaysBack::default(),
             is_held: false,
             received_before: 0,
         }
@@ -188,6 +192,21 @@ impl PathSet {
     /// UDP payload received on all its address pairs, bytes.
     pub fn received(&self) -> u64 {
         self.received_before + self.known.iter().map(|path| path.received).sum::<u64>()
+    }
+
+    /// This path at the address in use.
+    pub fn way(&self) -> Way {
+        Way { space: self.space, address: self.active().id }
+    }
+
+    /// The return paths of its acknowledgments.
+    pub fn ways(&self) -> &WaysBack {
+        &self.ways
+    }
+
+    /// The return paths of its acknowledgments.
+    pub fn ways_mut(&mut self) -> &mut WaysBack {
+        &mut self.ways
     }
 
     /// Packets below this number have left again on other paths.
