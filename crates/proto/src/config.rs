@@ -161,8 +161,9 @@ impl AckPath {
 
 /// Which RTT samples update the estimate of a path (draft-ietf-quic-multipath-21 section 5.5).
 ///
-/// An acknowledgment may return by another path. Its sample then has the return delay of that path. If that path breaks,
-/// acknowledgments return by the own one, and a probe timeout from the shorter round trip expires before they can arrive.
+/// An acknowledgment may return by another path. Its sample then has the return delay of that path. If that path
+/// breaks, acknowledgments return by the own one. A probe timeout from the shorter round trip expires before they can
+/// arrive.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RttSamples {

@@ -279,7 +279,8 @@ impl Stack for Socket {
         self.buf.clear();
         if let Some((_, server)) = &self.client {
             let further = self.beside.get(entry.opened..).unwrap_or_default();
-            let opened = further.iter().take_while(|own| bridge::open_path(&mut entry.connection, *server, own.ip(), now));
+            let opened =
+                further.iter().take_while(|own| bridge::open_path(&mut entry.connection, *server, own.ip(), now));
             entry.opened += opened.count();
         }
         while let Some(transmit) = bridge::poll_transmit(&mut entry.connection, now, batch, &mut self.buf) {

@@ -101,7 +101,8 @@ mod bridge {
         connection.poll_transmit(now, NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN), buf)
     }
 
-    /// Its paths end after a silence only where it is asked for: the times are those of iroh 1.0, which noq is made for.
+    /// Its paths end after a silence only where that is asked for. The times are those of iroh 1.0, for which noq is
+    /// made.
     pub(super) fn negotiate_paths(config: &mut TransportConfig, paths: usize) {
         config
             .max_concurrent_multipath_paths(u32::try_from(paths).unwrap_or(u32::MAX))
