@@ -130,13 +130,13 @@ fn requests_pages_and_media_run_on_foreign_stacks() {
 #[test]
 fn noq_uses_two_paths_at_once_and_tells_what_each_carried() {
     let two = |seed| {
-        let mut plan = plan("noq", Traffic::download(Some(5 * MB)), seed);
+        let mut plan = plan("noq", Traffic::download(Some(20 * MB)), seed);
         let link = plan.paths[0].down.clone();
         plan.paths.push(PathPlan::new("second", link.clone(), link));
         plan.flows[0].beside = vec![vec![1]];
         finish(&plan)
     };
-    let alone = finish(&plan("noq", Traffic::download(Some(5 * MB)), 1)).flows[0].completion.unwrap();
+    let alone = finish(&plan("noq", Traffic::download(Some(20 * MB)), 1)).flows[0].completion.unwrap();
     let result = two(1);
     let flow = &result.flows[0];
     assert!(flow.completion.unwrap() < alone * 3 / 4, "{:?} and {alone:?} on one path", flow.completion);
