@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// Acknowledgments leave their own path only for one whose round trip is below this share of its own: a path that
-/// breaks takes acknowledgments of another with it.
+/// breaks takes acknowledgments of another with it, and a round trip that is measured by two ways back looks like a
+/// queue.
 const SHORTER_BY: (u32, u32) = (1, 4);
 /// A path by which less than one in so many bytes has come of what has come by the own path is too slow to carry its
 /// acknowledgments: at least one in 25 bytes of a full path is acknowledgment.
