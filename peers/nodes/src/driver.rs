@@ -50,9 +50,7 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
     server_config.transport_config(Arc::new(transport(&server, paths))).time_source(Arc::new(FixedDate));
 
     let clock = Clock::new();
-    // By the client's addresses; none where there is one path.
-    let first = (paths > 1).then_some(context.client);
-    let clients: Vec<IpAddr> = first.iter().chain(&context.beside).map(SocketAddr::ip).collect();
+    let clients = context.clients();
     let socket = |side: &str, settings: &Settings, server: Option<ServerConfig>, client: Option<ClientConfig>| Socket {
         endpoint: bridge::endpoint(endpoint(side, &context.streams), server),
         local: if client.is_some() { context.client } else { context.server },

@@ -108,7 +108,7 @@ impl StackFactory for Thalweg {
         let mut client_endpoint = EndpointConfig::new(seed("client"));
         client_endpoint.cids = Box::new(RandomCid { len: usize::from(context.flow.client_id_length) });
         let [client_collector, server_collector] = collectors;
-        let ways = Ways::new(context.client, &context.beside);
+        let ways = Ways::new(context.clients());
         let client = Socket {
             endpoint: Endpoint::new(client_endpoint, None),
             client: Some((client_config, context.server)),

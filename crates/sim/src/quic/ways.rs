@@ -1,6 +1,6 @@
 //! What an end did on each of several paths that it used at once.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use thalweg_proto::{Connection, PathReport};
 
@@ -15,11 +15,8 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// `first` is the client's address on the path of the handshake, `beside` are those on the others.
-    pub(super) fn new(first: SocketAddr, beside: &[SocketAddr]) -> Ways {
-        let several = (!beside.is_empty()).then_some(first);
-        let clients: Vec<IpAddr> =
-            several.into_iter().chain(beside.iter().copied()).map(|client| client.ip()).collect();
+    /// By the client's addresses, that on the path of the handshake first; none where there is one path.
+    pub(super) fn new(clients: Vec<IpAddr>) -> Ways {
         Ways { results: vec![WayResult::default(); clients.len()], clients }
     }
 

@@ -1,6 +1,6 @@
 //! Stack factories, which make the two hosts of a flow, and their descriptions.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thalweg_link::Streams;
 use thalweg_proto::observe::EventHash;
@@ -47,6 +47,15 @@ pub struct StackContext<'a> {
     pub tails: bool,
     /// The run's event log, if it is wanted: one observer per connection.
     pub hash: Option<EventHash>,
+}
+
+impl StackContext<'_> {
+    /// The client's addresses on all routes that it uses at the same time, the first one's first; none where it uses
+    /// one route.
+    pub fn clients(&self) -> Vec<IpAddr> {
+        let first = (!self.beside.is_empty()).then_some(&self.client);
+        first.into_iter().chain(&self.beside).map(SocketAddr::ip).collect()
+    }
 }
 
 /// A client and a server.

@@ -227,8 +227,7 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
             let names = SchedulerPolicy::NAMED.map(|policy| policy.name());
             let name = field.choice(&names.map(|name| (name, name)))?;
             let scheduler = name.parse().ok()?;
-            draft.config.multipath =
-                Some(MultipathConfig { scheduler, ..draft.config.multipath.clone().unwrap_or_default() });
+            draft.config.multipath.get_or_insert_default().scheduler = scheduler;
             Some(Told::text(&name))
         },
     },
@@ -239,8 +238,7 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
         is_always_told: false,
         read: |draft, field| {
             let acks = field.choice(&AckPath::ALL.map(|path| (path.name(), path)))?;
-            draft.config.multipath =
-                Some(MultipathConfig { acks, ..draft.config.multipath.clone().unwrap_or_default() });
+            draft.config.multipath.get_or_insert_default().acks = acks;
             Some(Told::text(&acks.name()))
         },
     },
@@ -252,8 +250,7 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
         is_always_told: false,
         read: |draft, field| {
             let samples = field.choice(&RttSamples::ALL.map(|rule| (rule.name(), rule)))?;
-            draft.config.multipath =
-                Some(MultipathConfig { samples, ..draft.config.multipath.clone().unwrap_or_default() });
+            draft.config.multipath.get_or_insert_default().samples = samples;
             Some(Told::text(&samples.name()))
         },
     },
