@@ -34,16 +34,27 @@ pub(crate) struct Transmission {
     /// Bytes.
     pub(crate) size: u32,
     pub(crate) in_flight: bool,
+    /// Whether no other one was sent on its path just before it at the same time.
+    pub(crate) begins_burst: bool,
     pub(crate) mtu_probe: bool,
     /// How it is marked.
     pub(crate) ecn: Ecn,
 }
 
 impl Transmission {
-    /// One that leaves now; its path fills in order and delivery.
+    /// One that leaves now; its path fills in place and delivery.
     pub(crate) fn new(time: Instant, size: u32, in_flight: bool) -> Transmission {
         let delivery = Snapshot::default();
-        Transmission { time, order: 0, delivery, size, in_flight, mtu_probe: false, ecn: Ecn::NotEct }
+        Transmission {
+            time,
+            order: 0,
+            delivery,
+            size,
+            in_flight,
+            begins_burst: true,
+            mtu_probe: false,
+            ecn: Ecn::NotEct,
+        }
     }
 }
 

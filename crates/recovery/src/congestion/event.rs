@@ -68,6 +68,8 @@ pub struct Arrival {
     /// Its place among all packets sent on the path, counted from 1: of two that left together, the first has the
     /// lower.
     pub order: u64,
+    /// Whether none left just before it at the same time: it does not wait for one of its own burst.
+    pub begins_burst: bool,
     /// Bytes of the packet.
     pub bytes: u64,
     /// When it arrived, on the receiver's clock. Only differences between arrivals have a meaning here.
@@ -92,7 +94,7 @@ pub struct Marks {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentSpan {
-    /// When the oldest of them was sent.
+    /// When the oldest of them was sent; if there are any that count in flight, the oldest of these.
     pub oldest: Instant,
     /// When the newest was.
     pub newest: Instant,

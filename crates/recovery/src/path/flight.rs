@@ -14,13 +14,21 @@ pub(super) struct InFlight {
     pub(super) packets: u64,
     /// Since when nothing has been in flight.
     pub(super) idle_since: Instant,
+    /// When the latest packet left.
+    latest_sent: Option<Instant>,
     /// What becomes of the window while nothing is.
     pub(super) restart: RestartPolicy,
 }
 
 impl InFlight {
     pub(super) fn new(now: Instant, restart: RestartPolicy) -> InFlight {
-        InFlight { bytes: 0, packets: 0, idle_since: now, restart }
+        InFlight { bytes: 0, packets: 0, idle_since: now, latest_sent: None, restart }
+    }
+
+    /// A packet leaves; whether it begins a burst: none has left at the same time.
+    #[inline]
+    pub(super) fn begins_burst(&mut self, now: Instant) -> bool {
+        self.latest_sent.replace(now) != Some(now)
     }
 
     /// A packet that was outstanding is so no longer, whatever became of it.

@@ -50,6 +50,7 @@ impl Path {
             self.tally.arrivals.push(Arrival {
                 sent: sent.time,
                 order: sent.order,
+                begins_burst: sent.begins_burst,
                 bytes: u64::from(sent.size),
                 received,
                 is_told,
@@ -77,7 +78,7 @@ impl Path {
         let size = u64::from(sent.size);
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += size;
-        self.tally.on_delivered(sent.time, sent.order);
+        self.tally.on_delivered(sent);
         if sent.in_flight {
             self.tally.acked += size;
             self.delivery.on_acked(now, sent.delivery, sent.time, size);

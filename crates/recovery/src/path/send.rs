@@ -35,8 +35,8 @@ impl Path {
         }
     }
 
-    /// A packet leaves on this path: fills in its place among the packets of the path, counted from 1, and what
-    /// delivery looks like.
+    /// A packet leaves on this path: fills in its place among the packets of the path, counted from 1, whether it
+    /// begins a burst, and what delivery looks like.
     pub(crate) fn on_sent(&mut self, sent: &mut Transmission) {
         let size = u64::from(sent.size);
         let now = sent.time;
@@ -55,6 +55,7 @@ impl Path {
             let change = self.controller.on_restart(now, now.saturating_since(self.flight.idle_since));
             self.ask_after(now, change);
         }
+        sent.begins_burst = self.flight.begins_burst(now);
         self.flight.bytes += size;
         self.usage.on_flight(self.flight.bytes);
         self.stats.max_bytes_in_flight = self.stats.max_bytes_in_flight.max(self.flight.bytes);

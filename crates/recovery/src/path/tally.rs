@@ -3,6 +3,7 @@
 use thalweg_units::Instant;
 
 use crate::congestion::{Arrival, CongestionEvent, LossSample, Marks, SentSpan};
+use crate::sent::Transmission;
 
 /// What the ACK or timeout being processed has shown about one path so far. Its lists keep their memory from one to the
 /// next.
@@ -52,12 +53,19 @@ impl Tally {
         self.sent.map(|span| span.newest)
     }
 
-    /// A packet was acknowledged, sent at this time and at this place among those of the path.
+    /// A packet was acknowledged.
     #[inline]
-    pub(super) fn on_delivered(&mut self, sent: Instant, order: u64) {
+    pub(super) fn on_delivered(&mut self, packet: &Transmission) {
+        let sent = packet.time;
         let span = self.sent.unwrap_or(SentSpan { oldest: sent, newest: sent });
-        self.sent = Some(SentSpan { oldest: span.oldest.min(sent), newest: span.newest.max(sent) });
-        self.newest_order = self.newest_order.max(order);
+        // An ACK that left on its own before the data belongs to no train of them.
+        let oldest = match packet.in_flight {
+            true if self.acked == 0 => sent,
+            true => span.oldest.min(sent),
+            false => span.oldest,
+        };
+        self.sent = Some(SentSpan { oldest, newest: span.newest.max(sent) });
+        self.newest_order = self.newest_order.max(packet.order);
     }
 
     /// Empties it for the next ACK.
@@ -66,5 +74,33 @@ impl Tally {
         losses.clear();
         arrivals.clear();
         *self = Tally { losses, arrivals, ..Tally::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at;
+
+    /// When the oldest packet of these was sent: at a time in milliseconds, and whether in flight.
+    fn oldest(acked: &[(u64, bool)]) -> Option<Instant> {
+        let mut tally = Tally::default();
+        for &(sent, in_flight) in acked {
+            tally.on_delivered(&Transmission::new(at(sent), 1_200, in_flight));
+            tally.acked += if in_flight { 1_200 } else { 0 };
+        }
+        tally.sent.map(|span| span.oldest)
+    }
+
+    #[test]
+    fn an_ack_that_left_before_a_train_does_not_begin_it() {
+        let train = [(100, true), (100, true), (101, true)];
+        for alone in 0..=3 {
+            let mut acked = train.to_vec();
+            acked.insert(alone, (80, false));
+            assert_eq!(oldest(&acked), Some(at(100)), "{acked:?}");
+        }
+        assert_eq!(oldest(&[(80, false), (90, false)]), Some(at(80)));
+        assert_eq!(oldest(&[]), None);
     }
 }

@@ -2,7 +2,7 @@
 //! carries more again.
 //!
 //! ```text
-//! empty       = RTT ≤ smallest RTT + allowance
+//! empty       = RTT ≤ smallest RTT + allowance, without a queue of the way back (`outward`)
 //! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
 //! carried     = window × smallest RTT / smoothed RTT, at each congestion and at the end of the start
 //!
@@ -62,6 +62,10 @@
 //!   has it. More than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path
 //!   carries.
 //!
+//! Acknowledgments that wait on their way back lengthen a round trip as a queue on the way out does. Where several
+//! paths are in use they may return by another one, whose queue has nothing to do with this path. The receiver's clock
+//! tells them apart: see [`outward`].
+//!
 //! What it cannot know: flows that share a queue below the noise of their hosts, half a millisecond, and are too many
 //! to see an effect of their own take from others there. A receiver that reports no times is judged by round-trip
 //! samples, with what it adds to them.
@@ -83,6 +87,7 @@
 
 mod evidence;
 mod longer;
+mod outward;
 mod waits;
 
 use thalweg_units::{Duration, Instant, math};
@@ -92,6 +97,7 @@ use crate::congestion::AckEvent;
 use crate::congestion::view::View;
 use evidence::{Evidence, Verdict};
 use longer::Longer;
+use outward::Outward;
 use waits::Waits;
 
 /// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.
@@ -133,6 +139,16 @@ enum Cause {
     Chance,
 }
 
+/// The smallest samples of round trips.
+#[derive(Copy, Clone, Debug)]
+struct Lowest {
+    /// Of the one before this one and of this one, without queues of the way back.
+    before: Duration,
+    now: Duration,
+    /// Of this one, with them.
+    rtt: Duration,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Regain {
@@ -150,6 +166,7 @@ pub(crate) struct Regain {
     held_back: u64,
     evidence: Evidence,
     waits: Waits,
+    outward: Outward,
     /// How long the receiver kept the latest acknowledgment that gave a sample.
     kept: Duration,
     /// Small reductions that may still be made without a verdict.
@@ -157,8 +174,7 @@ pub(crate) struct Regain {
     /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
     lost: u64,
     judged: u64,
-    /// The smallest samples of the round trip before this one and of this one.
-    lowest: [Duration; 2],
+    lowest: Lowest,
     /// Whether the first start is over, in which losses are those of a window that opened too far.
     has_started: bool,
     /// Round trips that have begun since the last reduction was complete. The first may have been short.
@@ -200,11 +216,12 @@ impl Regain {
             held_back: 0,
             evidence: Evidence::default(),
             waits: Waits::new(),
+            outward: Outward::default(),
             kept: Duration::ZERO,
             credit: CREDIT,
             lost: 0,
             judged: 0,
-            lowest: [Duration::MAX; 2],
+            lowest: Lowest { before: Duration::MAX, now: Duration::MAX, rtt: Duration::MAX },
             has_started: false,
             rounds: 0,
             remainder: 0,
@@ -215,13 +232,19 @@ impl Regain {
     }
 
     /// The latest sample of the round-trip time, without how long the receiver kept the acknowledgment.
-    fn sample(&self, view: View) -> Duration {
+    fn rtt(&self, view: View) -> Duration {
         view.latest_rtt.saturating_sub(self.kept).max(view.min_rtt.min(view.latest_rtt))
+    }
+
+    /// The same without a queue of the way back, as far as the receiver's clock tells.
+    fn sample(&self, view: View) -> Duration {
+        let rtt = self.rtt(view);
+        self.outward.wait().map_or(rtt, |wait| rtt.min(view.min_rtt.saturating_add(wait)))
     }
 
     /// Whether the queue was empty in each of the last two round trips.
     fn was_empty(&self, view: View) -> bool {
-        self.lowest.iter().all(|&lowest| is_empty(view, lowest))
+        is_empty(view, self.lowest.before) && is_empty(view, self.lowest.now)
     }
 
     fn loses_at_most_one_in(&self, divisor: u64) -> bool {
@@ -230,7 +253,7 @@ impl Regain {
 
     fn cause(&self, view: View, signal: Signal) -> Cause {
         // Two round trips have to be known.
-        if signal != Signal::Loss || !self.has_started || self.lowest[0] == Duration::MAX {
+        if signal != Signal::Loss || !self.has_started || self.lowest.before == Duration::MAX {
             return Cause::Congestion;
         }
         let is_busy = self.waits.is_busy() && !self.waits.is_jitter();
@@ -302,7 +325,7 @@ impl Regain {
         let Some(carried) = self.carried else { return };
         let before = self.longer;
         if round_is_over {
-            self.longer = self.longer.after_round(view, self.lowest[1], carried);
+            self.longer = self.longer.after_round(view, self.lowest.rtt, carried);
         }
         self.longer = self.longer.after_sample(view, carried);
         if self.longer != before
@@ -316,7 +339,7 @@ impl Regain {
     fn look_for_room(&mut self, view: View) {
         let view = self.longer.view(view);
         match (self.room, self.carried) {
-            (Some(gain), _) if is_empty(view, self.lowest[1]) => self.room = Some((2 * gain).min(ROOM_GAIN.1)),
+            (Some(gain), _) if is_empty(view, self.lowest.now) => self.room = Some((2 * gain).min(ROOM_GAIN.1)),
             (Some(_), _) => {
                 self.fill(view);
                 self.base.on_start_exit(view);
@@ -388,6 +411,8 @@ impl Growth for Regain {
         }
         if event.has_rtt_sample {
             self.kept = event.rtt.latest.saturating_sub(event.rtt.adjusted);
+            let rtt = self.rtt(view);
+            self.outward.observe(event, rtt, view.min_rtt, is_empty(view, rtt));
             // What is not used is not on the way.
             let is_used = !event.application_limited && !recovering;
             if is_used {
@@ -400,9 +425,10 @@ impl Growth for Regain {
                 if is_used {
                     self.look_for_room(view);
                 }
-                self.lowest = [self.lowest[1], self.sample(view)];
+                self.lowest = Lowest { before: self.lowest.now, now: Duration::MAX, rtt: Duration::MAX };
             }
-            self.lowest[1] = self.lowest[1].min(self.sample(view));
+            self.lowest.now = self.lowest.now.min(self.sample(view));
+            self.lowest.rtt = self.lowest.rtt.min(self.rtt(view));
         }
         if self.has_started {
             self.lost = self.lost.saturating_add(event.lost);

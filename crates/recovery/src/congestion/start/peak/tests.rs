@@ -55,6 +55,7 @@ impl Path {
         Arrival {
             sent,
             order: sent.as_nanos(),
+            begins_burst: true,
             bytes: DATAGRAM,
             received: self.arrived.saturating_since(Instant::ZERO),
             is_told: true,
@@ -519,7 +520,7 @@ proptest! {
         let mut path = Path::new(LINK, FILL);
         for (sent, received) in arrivals {
             let sent = Instant::ZERO + us(sent);
-            let arrival = Arrival { sent, order: sent.as_nanos(), bytes: DATAGRAM, received: Duration::from_nanos(received), is_told: true };
+            let arrival = Arrival { sent, order: sent.as_nanos(), begins_burst: true, bytes: DATAGRAM, received: Duration::from_nanos(received), is_told: true };
             path.take(&[arrival], false);
             path.scene.now += us(10);
         }

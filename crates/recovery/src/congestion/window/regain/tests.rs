@@ -2,7 +2,7 @@
 
 use super::super::cubic::Cubic;
 use super::*;
-use crate::congestion::{LossSample, SentSpan};
+use crate::congestion::{Arrival, LossSample, SentSpan};
 use crate::delivery::RateSample;
 use crate::testing::{Scene, at, ms};
 use proptest::prelude::*;
@@ -602,5 +602,34 @@ fn a_path_that_carries_less_is_not_taken_for_chance() {
             above.count() <= 25
         });
         assert!(followed >= 90, "{chance} of a million: {followed} of 100");
+    }
+}
+
+/// A round trip of 100 ms and then some of 130, one ACK each; how long their packets took by the receiver's clock.
+fn rounds_reported(regain: &mut Regain, outward: &[u64]) {
+    let mut scene = path();
+    for (now, (&delay, latest)) in (200u64..).step_by(100).zip(outward.iter().zip([100, 130, 130, 130])) {
+        let arrivals = [Arrival {
+            sent: at(now - latest),
+            order: now,
+            begins_burst: true,
+            bytes: DATAGRAM,
+            received: ms(7_000_000 + now - latest + delay),
+            is_told: true,
+        }];
+        scene.now = at(now);
+        let event = AckEvent { arrivals: &arrivals, ..scene.ack(0, Some(ms(latest)), true) };
+        regain.observe(View { now: at(now), ..view(1_000_000, latest) }, &event, false);
+    }
+}
+
+#[test]
+fn a_queue_of_the_way_back_alone_is_no_queue() {
+    for (outward, is_chance) in [([50, 50, 51, 50], true), ([50, 80, 80, 80], false), ([50, 52, 80, 80], false)] {
+        let mut regain = regain(1_000);
+        rounds_reported(&mut regain, &outward);
+        regain.waits = Waits::new();
+        regain.reduce(view(1_000_000, 130), Signal::Loss);
+        assert_eq!(regain.prior.is_some() && !regain.is_bounded, is_chance, "{outward:?}");
     }
 }
