@@ -129,7 +129,7 @@ pub struct MultipathConfig {
     /// Which path our acknowledgments take. Default [`AckPath::Shortest`].
     pub acks: AckPath,
     /// Which RTT samples of a path count, where the peer's acknowledgments come by several. Default
-    /// [`RttSamples::Any`].
+    /// [`RttSamples::Adjusted`].
     pub samples: RttSamples,
 }
 
@@ -168,7 +168,6 @@ impl AckPath {
 #[non_exhaustive]
 pub enum RttSamples {
     /// Every sample, as measured.
-    #[default]
     Any,
     /// Samples that returned by the path itself. Every sample until there is one. The estimate stays as it is while
     /// acknowledgments return by other paths.
@@ -179,6 +178,7 @@ pub enum RttSamples {
     /// Every sample. One that returned by another path counts as the smallest by the own path, plus what it exceeds the
     /// smallest by that other path. The first by another path does not count; as long as none has returned by the own
     /// path, all count as measured.
+    #[default]
     Adjusted,
 }
 
