@@ -28,6 +28,7 @@
 //! | variances | 5 | fewer decide sooner, and more often by luck: one loss in a hundred then passes for congestion |
 //! | found | 4, 2/3 | the same, for chance; more of either leaves paths that lose 3 % to CUBIC for longer |
 //! | found, many | 12, 1/2 | without it a first flight of bad luck leaves a small window in doubt for ever |
+//! | lapse of dependent | 8 reductions | fewer forget a policer between two verdicts; more leave a wrong one to CUBIC for longer |
 //! | memory | 31/32 per reduction | longer decides in smaller windows, and notices later that the path has changed |
 
 use thalweg_units::{Duration, Instant};
@@ -44,6 +45,8 @@ const VARIANCES: u128 = 5;
 const FOUND: [(u64, (u64, u64)); 2] = [(4, (2, 3)), (12, (1, 2))];
 /// What a reduction leaves of what was counted.
 const MEMORY: (u32, u32) = (31, 32);
+/// After so many reductions that do not show it again, losses are not known to follow anything.
+const LAPSE: u32 = 8;
 /// Losses are counted in parts, so that forgetting does not round small counts away.
 const PARTS: u64 = 1_024;
 
@@ -81,8 +84,10 @@ pub(super) struct Evidence {
     by_delay: Split,
     /// Which packet was lost last, by order of sending.
     last_lost: u64,
-    /// The latest verdict; `None` before the first.
+    /// The latest verdict; `None` before the first, and once it has lapsed.
     latest: Option<Verdict>,
+    /// Reductions since then that have shown nothing.
+    since_verdict: u32,
 }
 
 impl Split {
@@ -161,7 +166,9 @@ impl Evidence {
     pub(super) fn judge(&mut self) -> Option<Verdict> {
         let by_delay = self.by_delay.verdict().filter(|&verdict| verdict == Verdict::Dependent);
         let verdict = by_delay.or_else(|| self.by_flight.verdict());
-        self.latest = verdict.or(self.latest);
+        self.since_verdict = if verdict.is_some() { 0 } else { self.since_verdict.saturating_add(1) };
+        let has_lapsed = self.latest == Some(Verdict::Dependent) && self.since_verdict >= LAPSE;
+        self.latest = verdict.or(self.latest.filter(|_| !has_lapsed));
         verdict
     }
 
@@ -170,7 +177,7 @@ impl Evidence {
         *self = Evidence { since: self.since, last_lost: self.last_lost, ..Evidence::default() };
     }
 
-    /// The latest verdict, even if what it rests on has faded.
+    /// The latest verdict, even if what it rests on has faded: for some reductions if it is dependent.
     pub(super) fn latest(&self) -> Option<Verdict> {
         self.latest
     }
@@ -181,5 +188,44 @@ impl Evidence {
         self.by_delay.fade();
         self.largest_flight = faded(self.largest_flight);
         self.longest_delay = self.longest_delay / MEMORY.1 * MEMORY.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand packets of either kind, and so many lost at low and at high flights.
+    fn shown(evidence: &mut Evidence, low: u64, high: u64) -> Option<Verdict> {
+        let counts = |lost| Counts { judged: 1_200_000, lost: lost * PARTS };
+        evidence.by_flight = Split { lower: counts(low), upper: counts(high) };
+        evidence.judge()
+    }
+
+    #[test]
+    fn dependent_lapses_after_eight_reductions_that_do_not_show_it_again() {
+        let mut evidence = Evidence::default();
+        assert_eq!(shown(&mut evidence, 0, 20), Some(Verdict::Dependent));
+        for _ in 0..7 {
+            assert_eq!(shown(&mut evidence, 1, 1), None);
+            assert_eq!(evidence.latest(), Some(Verdict::Dependent));
+        }
+        assert_eq!(shown(&mut evidence, 0, 20), Some(Verdict::Dependent), "shown again");
+        for left in (0..8).rev() {
+            assert_eq!(shown(&mut evidence, 1, 1), None);
+            assert_eq!(evidence.latest().is_some(), left > 0);
+        }
+    }
+
+    #[test]
+    fn independent_stays_until_something_else_is_shown() {
+        let mut evidence = Evidence::default();
+        assert_eq!(shown(&mut evidence, 20, 20), Some(Verdict::Independent));
+        for _ in 0..20 {
+            assert_eq!(shown(&mut evidence, 1, 1), None);
+            assert_eq!(evidence.latest(), Some(Verdict::Independent));
+        }
+        shown(&mut evidence, 0, 20);
+        assert_eq!(evidence.latest(), Some(Verdict::Dependent));
     }
 }
