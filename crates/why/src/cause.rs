@@ -57,12 +57,12 @@ impl Cause {
     pub const fn name(self) -> &'static str {
         match self {
             Cause::ReceiveWindow => "the receive window",
-            Cause::Application => "an application that had nothing to send",
-            Cause::RateLimit => "the rate limit that was set",
-            Cause::Start => "the start",
+            Cause::Application => "pauses of the application",
+            Cause::RateLimit => "a rate limit set at the sender",
+            Cause::Start => "slow start",
             Cause::ChanceLoss => "random loss",
             Cause::Reordering => "reordering taken for loss",
-            Cause::Interruption => "interruptions",
+            Cause::Interruption => "interruptions of the path",
             Cause::Policer => "a policer",
             Cause::BlackHole => "a drop of the path's MTU",
             Cause::WayBack => "a way back too thin for the acknowledgments",
@@ -76,10 +76,9 @@ impl Cause {
     pub const fn removed(self) -> &'static str {
         match self {
             Cause::ReceiveWindow | Cause::RateLimit => "this limit",
-            Cause::Application => "these pauses",
-            Cause::Start => "it, on a path that is known from the beginning,",
+            Cause::Start => "it, with the path known from the beginning,",
             Cause::ChanceLoss | Cause::Reordering | Cause::Policer | Cause::BlackHole => "it",
-            Cause::Interruption => "them",
+            Cause::Application | Cause::Interruption => "them",
             Cause::WayBack => "it, on a way back as fast as the way there,",
             Cause::BusyHost => "it, on a host that is never late,",
             Cause::Handshake => "it, with a request in the first packet,",

@@ -136,8 +136,8 @@ impl Answer {
             let again =
                 self.again.map_or("does not end".to_owned(), |again| format!("takes {}", human_duration(again)));
             return format!(
-                "Cannot tell why it took {took}: what can be read off this log, run again, {again}, so what it says of \
-                 causes would not hold."
+                "Cannot tell why it took {took}: the path that can be read off this log, simulated, {again}. That is \
+                 too far off to trust what it says of causes."
             );
         }
         let Some(saving) = self.savings.first().filter(|saving| saving.is_clear()) else {
@@ -150,13 +150,15 @@ impl Answer {
                 )
             };
         };
+        let least = self.world.path.round_trip.min(self.completion);
         let left = |share: f64| human_duration(self.completion.mul_f64((1.0 - share).clamp(0.0, 2.0)));
         let mut sentence = format!(
             "Slow because of {}: {took}; without {} about {} ({} to {}).",
             saving.cause.name(),
             saving.cause.removed(),
             left(saving.share),
-            left(saving.to),
+            // Whatever is taken away, one round trip is left.
+            human_duration(self.completion.mul_f64((1.0 - saving.to).max(0.0)).max(least)),
             left(saving.from),
         );
         if let Some(next) = next {
