@@ -34,7 +34,7 @@ pub(crate) struct Transmission {
     /// Bytes.
     pub(crate) size: u32,
     pub(crate) in_flight: bool,
-    /// Whether no other one was sent on its path just before it at the same time.
+    /// Whether no other one that counts in flight was sent on its path at the same time before it.
     pub(crate) begins_burst: bool,
     pub(crate) mtu_probe: bool,
     /// How it is marked.

@@ -68,7 +68,7 @@ pub struct Arrival {
     /// Its place among all packets sent on the path, counted from 1: of two that left together, the first has the
     /// lower.
     pub order: u64,
-    /// Whether none left just before it at the same time: it does not wait for one of its own burst.
+    /// Whether no other that counts in flight left at the same time before it: it does not wait for one of its burst.
     pub begins_burst: bool,
     /// Bytes of the packet.
     pub bytes: u64,

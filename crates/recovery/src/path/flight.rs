@@ -14,7 +14,7 @@ pub(super) struct InFlight {
     pub(super) packets: u64,
     /// Since when nothing has been in flight.
     pub(super) idle_since: Instant,
-    /// When the latest packet left.
+    /// When the latest packet left that counts in flight.
     latest_sent: Option<Instant>,
     /// What becomes of the window while nothing is.
     pub(super) restart: RestartPolicy,
@@ -25,7 +25,7 @@ impl InFlight {
         InFlight { bytes: 0, packets: 0, idle_since: now, latest_sent: None, restart }
     }
 
-    /// A packet leaves; whether it begins a burst: none has left at the same time.
+    /// A packet leaves that counts in flight; whether it begins a burst: no other such one has left at the same time.
     #[inline]
     pub(super) fn begins_burst(&mut self, now: Instant) -> bool {
         self.latest_sent.replace(now) != Some(now)

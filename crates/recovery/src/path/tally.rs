@@ -45,7 +45,7 @@ impl Tally {
         for arrival in &mut self.arrivals {
             arrival.received = arrival.received.min(latest);
         }
-        self.arrivals.sort_unstable_by_key(|arrival| (arrival.received, !arrival.is_told, arrival.sent));
+        self.arrivals.sort_unstable_by_key(|arrival| (arrival.received, !arrival.is_told, arrival.sent, arrival.order));
     }
 
     /// When the newest of the acknowledged packets was sent.

@@ -245,8 +245,8 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
     TransportKey {
         name: "rtt_samples",
         example: r#""same""#,
-        doc: r#"how RTT samples count whose acknowledgments return by another path: "any" (default) as measured, "same"
-              not at all, "minimum" only by the path of the smallest, "adjusted" to the own way back"#,
+        doc: r#"how RTT samples count whose acknowledgments return by another path: "any" as measured, "same" not at
+              all, "minimum" only by the path of the smallest, "adjusted" (default) to the own return path"#,
         is_always_told: false,
         read: |draft, field| {
             let samples = field.choice(&RttSamples::ALL.map(|rule| (rule.name(), rule)))?;

@@ -6,8 +6,8 @@
 //!   another path, a path with room sends again the oldest whose acknowledgment is overdue there (RFC 9002 section
 //!   6.2.1), or expected later than here (opportunistic retransmission: Raiciu et al., "How Hard Can It Be? Designing
 //!   and Implementing a Deployable Multipath TCP", NSDI 2012, section 4.2). The same before the credit is used up, once
-//!   it is little more than a round trip's worth: what the copy brings then arrives in time. As far as all copies that
-//!   may turn out needless stay below a 256th of the data.
+//!   it is little more than a round trip's worth: what the copy brings then arrives in time. Copies of this kind stay
+//!   below a 256th of the data.
 //! - **What another path delivers sooner**, at the end of a transfer: once the application has written the end of its
 //!   streams and all of that has left, a path with room sends again what others have under way, the newest first, if
 //!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
@@ -15,7 +15,7 @@
 //!   more.
 //! - **What would be missed late**: after that, what would arrive there a little later than the copy here, and all that
 //!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round
-//!   trip later. All copies that may turn out needless stay below a 128th of the data.
+//!   trip later. No such copy is made once copies that may turn out needless make up a 128th of the data.
 //!
 //! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
 //! to a path is not copied on another.
@@ -41,8 +41,8 @@ const SOONER_BY: u32 = 2;
 const ALIKE_WITHIN: u32 = 8;
 /// Copies that may turn out needless make up one in so many bytes of the data at most.
 const PRECAUTION_SHARE: u64 = 128;
-/// The part of it that the peer's credit may take: the rest is kept for the end. With all of it, 20 MB over 246 kbps
-/// and 54 Mbps took 6.3 instead of 4.7 s; with a quarter of it, credit held up two of sixty pairs of paths.
+/// Of these, copies before the peer's credit is used up make up one in so many bytes of the data at most: the rest is
+/// kept for the end.
 const BLOCKING_SHARE: u64 = 256;
 /// No estimate of a delay is longer.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -54,6 +54,8 @@ pub(super) struct Across {
     copied: SmallVec<[(DataSpace, DataSpace, RangeSet); 2]>,
     /// Bytes of packets that were copied without anything waiting for them.
     needless: u64,
+    /// Of these, those copied before the peer's credit was used up.
+    soon: u64,
 }
 
 /// Which packets of other paths are worth a copy.
@@ -112,7 +114,7 @@ impl Across {
             if worth != Worth::All && !(worth == Worth::Doubtful && is_long) && !is_any_later() {
                 continue;
             }
-            let needless = self.needless;
+            let (needless, soon) = (self.needless, self.soon);
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
             let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &SentFrames))| {
@@ -131,8 +133,13 @@ impl Across {
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
             let left = match worth {
                 Worth::Doubtful | Worth::BlockingSoon => {
-                    let share = if worth == Worth::Doubtful { PRECAUTION_SHARE } else { BLOCKING_SHARE };
-                    let room = (streams.data_sent() / share).saturating_sub(needless) / size;
+                    let sent = streams.data_sent();
+                    let room = (sent / PRECAUTION_SHARE).saturating_sub(needless);
+                    let room = match worth {
+                        Worth::BlockingSoon => room.min((sent / BLOCKING_SHARE).saturating_sub(soon)),
+                        _ => room,
+                    };
+                    let room = room / size;
                     usize::try_from(room).unwrap_or(usize::MAX).min(count - found)
                 }
                 _ => count - found,
@@ -154,6 +161,7 @@ impl Across {
             }
             copied.keep_highest(MAX_RANGES);
             self.needless += bytes;
+            self.soon += if worth == Worth::BlockingSoon { bytes } else { 0 };
         }
         found > 0
     }

@@ -2,9 +2,9 @@
 //! carries more again.
 //!
 //! ```text
-//! empty       = RTT ≤ smallest RTT + allowance, without a queue of the way back (`outward`)
+//! empty       = RTT ≤ smallest RTT + allowance, without what waits on the return path (`outward`)
 //! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
-//! carried     = window × smallest RTT / smoothed RTT, at each congestion and at the end of the start
+//! carried     = window × smallest RTT / smoothed RTT, likewise, at each congestion and at the end of the start
 //!
 //! a loss, not a mark, is congestion if
 //!   losses of late follow the own flight (`evidence`), or
@@ -62,9 +62,9 @@
 //!   has it. More than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path
 //!   carries.
 //!
-//! Acknowledgments that wait on their way back lengthen a round trip as a queue on the way out does. Where several
-//! paths are in use they may return by another one, whose queue has nothing to do with this path. The receiver's clock
-//! tells them apart: see [`outward`].
+//! Acknowledgments that wait on the return path lengthen a round trip as a queue on the forward path does. Where
+//! several paths are in use they may return by another one, whose queue has nothing to do with this path. The
+//! receiver's clock tells them apart: see [`outward`].
 //!
 //! What it cannot know: flows that share a queue below the noise of their hosts, half a millisecond, and are too many
 //! to see an effect of their own take from others there. A receiver that reports no times is judged by round-trip
@@ -142,10 +142,10 @@ enum Cause {
 /// The smallest samples of round trips.
 #[derive(Copy, Clone, Debug)]
 struct Lowest {
-    /// Of the one before this one and of this one, without queues of the way back.
+    /// Of the one before this one and of this one, without what waited on the return path.
     before: Duration,
     now: Duration,
-    /// Of this one, with them.
+    /// Of this one, with it.
     rtt: Duration,
 }
 
@@ -236,10 +236,20 @@ impl Regain {
         view.latest_rtt.saturating_sub(self.kept).max(view.min_rtt.min(view.latest_rtt))
     }
 
-    /// The same without a queue of the way back, as far as the receiver's clock tells.
+    /// The same without what waited on the return path, as far as the receiver's clock tells. Once the path has been
+    /// found to be longer, nothing is known of which way has become so.
     fn sample(&self, view: View) -> Duration {
         let rtt = self.rtt(view);
-        self.outward.wait().map_or(rtt, |wait| rtt.min(view.min_rtt.saturating_add(wait)))
+        match self.outward.wait() {
+            Some(wait) if !matches!(self.longer, Longer::Found { .. }) => rtt.min(view.min_rtt.saturating_add(wait)),
+            _ => rtt,
+        }
+    }
+
+    /// What of the window is on the way and not in a queue of the forward path.
+    fn carried(&self, view: View) -> u64 {
+        let usual = self.outward.usual().map_or(view.smoothed_rtt, |wait| view.min_rtt.saturating_add(wait));
+        carried(View { smoothed_rtt: view.smoothed_rtt.min(usual), ..view })
     }
 
     /// Whether the queue was empty in each of the last two round trips.
@@ -317,7 +327,7 @@ impl Regain {
     /// The path is full, or was filled for the last time just now.
     fn fill(&mut self, view: View) {
         self.room = None;
-        self.carried = Some(carried(view));
+        self.carried = Some(self.carried(view));
     }
 
     /// A round-trip time was sampled in full use of the window: looks whether the path has become longer.
@@ -377,7 +387,7 @@ impl Growth for Regain {
         self.is_bounded = cause == Cause::Queue;
         self.prior = match cause {
             Cause::Congestion => None,
-            Cause::Queue => Some(carried(view)),
+            Cause::Queue => Some(self.carried(view)),
             Cause::Chance => Some(self.prior.map_or(view.window, |largest| largest.max(view.window))),
         };
         self.remainder = 0;
@@ -458,6 +468,7 @@ impl Growth for Regain {
     fn on_persistent_congestion(&mut self) {
         (self.prior, self.room, self.carried) = (None, None, None);
         self.evidence.restart();
+        self.outward = Outward::default();
         self.longer = Longer::Off;
         self.base.on_persistent_congestion();
     }
