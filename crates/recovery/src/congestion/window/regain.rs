@@ -236,20 +236,26 @@ impl Regain {
         view.latest_rtt.saturating_sub(self.kept).max(view.min_rtt.min(view.latest_rtt))
     }
 
-    /// The same without what waited on the return path, as far as the receiver's clock tells. Once the path has been
-    /// found to be longer, nothing is known of which way has become so.
-    fn sample(&self, view: View) -> Duration {
-        let rtt = self.rtt(view);
-        match self.outward.wait() {
-            Some(wait) if !matches!(self.longer, Longer::Found { .. }) => rtt.min(view.min_rtt.saturating_add(wait)),
-            _ => rtt,
-        }
+    /// A round trip in which packets wait so long on the forward path, and none does on the return path. Once the path
+    /// has been found to be longer, nothing is known of which way has become so.
+    fn forward(&self, view: View, wait: Option<Duration>) -> Option<Duration> {
+        let wait = wait.filter(|_| !matches!(self.longer, Longer::Found { .. }))?;
+        Some(view.min_rtt.saturating_add(wait))
     }
 
-    /// What of the window is on the way and not in a queue of the forward path.
+    /// The latest sample without what waited on the return path, as far as the receiver's clock tells.
+    fn sample(&self, view: View) -> Duration {
+        let rtt = self.rtt(view);
+        self.forward(view, self.outward.wait()).map_or(rtt, |forward| rtt.min(forward))
+    }
+
+    /// What of the window is on the way and not in a queue of the forward path. What may be jitter of the return path
+    /// counts as a queue: too little is a smaller window.
     fn carried(&self, view: View) -> u64 {
-        let usual = self.outward.usual().map_or(view.smoothed_rtt, |wait| view.min_rtt.saturating_add(wait));
-        carried(View { smoothed_rtt: view.smoothed_rtt.min(usual), ..view })
+        let usual = self.forward(view, self.outward.usual());
+        let most = usual.map(|usual| usual.saturating_add(allowance(view.min_rtt)));
+        let smoothed_rtt = most.map_or(view.smoothed_rtt, |most| most.min(view.smoothed_rtt));
+        carried(View { smoothed_rtt, ..view })
     }
 
     /// Whether the queue was empty in each of the last two round trips.
