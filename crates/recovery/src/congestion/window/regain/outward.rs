@@ -153,6 +153,11 @@ mod tests {
     /// An ACK at `now`, in milliseconds, after a round trip of `rtt`, of a packet that took `delay` by the receiver's
     /// clock.
     fn observe(outward: &mut Outward, now: u64, rtt: u64, delay: Option<u64>) {
+        observe_as(outward, now, rtt, delay, rtt == PATH);
+    }
+
+    /// The same, and whether the round trip shows no queue.
+    fn observe_as(outward: &mut Outward, now: u64, rtt: u64, delay: Option<u64>, shows_no_queue: bool) {
         let arrival = |delay| Arrival {
             sent: at(now - rtt),
             order: now,
@@ -165,7 +170,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.now = at(now);
         let event = AckEvent { arrivals: &arrivals, ..scene.ack(1_200, Some(ms(rtt)), false) };
-        outward.observe(&event, ms(rtt), ms(PATH), rtt == PATH);
+        outward.observe(&event, ms(rtt), ms(PATH), shows_no_queue);
     }
 
     #[test]
@@ -240,18 +245,7 @@ mod tests {
         for now in (200..=30_000).step_by(100) {
             // As if a sample of 104 ms showed no queue.
             let delay = [53, 54, 53][now as usize / 100 % 3];
-            let arrivals = [Arrival {
-                sent: at(now - PATH),
-                order: now,
-                begins_burst: true,
-                bytes: 1_200,
-                received: ms(now - PATH + delay),
-                is_told: true,
-            }];
-            let mut scene = Scene::new();
-            scene.now = at(now);
-            let event = AckEvent { arrivals: &arrivals, ..scene.ack(1_200, Some(ms(50 + delay)), false) };
-            outward.observe(&event, ms(50 + delay), ms(PATH), true);
+            observe_as(&mut outward, now, 50 + delay, Some(delay), true);
             assert_eq!(outward.wait(), Some(ms(delay - 50)));
         }
     }
