@@ -1,6 +1,6 @@
 //! Events of acknowledgments and losses for controllers.
 
-use thalweg_units::{Duration, Instant};
+use thalweg_units::{Duration, DurationExt, Instant};
 
 use crate::delivery::{RateSample, Round};
 use crate::rtt::Rtt;
@@ -76,6 +76,13 @@ pub struct Arrival {
     pub received: Duration,
     /// Whether the peer said so. Otherwise the packet had arrived by then.
     pub is_told: bool,
+}
+
+impl Arrival {
+    /// How long the packet took, in nanoseconds, and by how much the receiver's clock is ahead.
+    pub(crate) fn delay(&self) -> i128 {
+        i128::from(self.received.nanos()) - i128::from(self.sent.as_nanos())
+    }
 }
 
 /// The congestion marks that an acknowledgment reports.

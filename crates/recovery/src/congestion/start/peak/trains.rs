@@ -104,8 +104,7 @@ impl Trains {
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
         let newest = event.arrivals.iter().rfind(|arrival| Some(arrival.sent) == event.newest_sent());
         if let Some(newest) = newest.filter(|_| event.has_rtt_sample) {
-            let delay = i128::from(newest.received.nanos()) - i128::from(newest.sent.as_nanos());
-            self.told.on_round_trip(delay, event.rtt.adjusted);
+            self.told.on_round_trip(newest.delay(), event.rtt.adjusted);
         }
         for arrival in event.arrivals {
             let received = i128::from(arrival.received.nanos());

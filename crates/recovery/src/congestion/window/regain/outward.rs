@@ -36,7 +36,7 @@
 
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use crate::congestion::AckEvent;
+use crate::congestion::{AckEvent, Arrival};
 
 /// A base lasts for one to two of these.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ impl Outward {
         }
         let reported = event.arrivals.iter().filter(|arrival| arrival.is_told);
         let newest = reported.max_by_key(|arrival| arrival.order);
-        self.latest = newest.map(|it| i128::from(it.received.nanos()) - i128::from(it.sent.as_nanos()));
+        self.latest = newest.map(Arrival::delay);
         let Some(delay) = self.latest else { return };
         let back = i128::from(rtt.nanos()) - delay;
         let fresh = Seen { least_delay: delay, back: (back, back), least_rtt: rtt };
@@ -144,7 +144,6 @@ fn duration(nanos: i128) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::Arrival;
     use crate::testing::{Scene, at, ms};
 
     /// The round trip of the path, in milliseconds.

@@ -135,7 +135,7 @@ impl Waits {
             let is_newest = self.note_gap(arrival.order);
             self.usual.count(u32::from(self.was_long()), 1, MOST_USUAL);
             if is_newest && arrival.begins_burst {
-                self.sample(i128::from(arrival.received.nanos()) - i128::from(arrival.sent.as_nanos()));
+                self.sample(arrival.delay());
             }
             self.since_wait = self.since_wait.saturating_add(1);
             self.is_told = true;
