@@ -220,31 +220,36 @@ impl Memory {
         }
     }
 
-    /// Drops who takes nothing, and who holds too much, from time to time, and wakes those who wait for room.
+    /// Drops who takes nothing, and who holds too much, from time to time, wakes those who wait for room, and releases
+    /// what is free.
     pub(super) async fn watch(self: Arc<Self>) {
-        let look = async {
-            loop {
-                tokio::select! {
-                    () = tokio::time::sleep(self.pause(SCARCE_LOOK)) => {}
-                    () = self.wanted.notified() => {}
-                }
-                self.look(Instant::now());
-                while !self.has_room() {
-                    tokio::time::sleep(FULL_LOOK).await;
-                    self.look(Instant::now());
-                }
-                self.freed.notify_waiters();
-            }
-        };
         // By itself: releasing takes longer than those who wait for room should have to.
-        let keep = async {
-            let mut bound = Bound::new(self.bytes);
-            loop {
-                tokio::time::sleep(self.pause(KEEP_LOOK)).await;
-                bound.keep().await;
+        tokio::join!(self.watch_members(), self.release());
+    }
+
+    /// Drops who takes nothing, and who holds too much, from time to time, and wakes those who wait for room.
+    async fn watch_members(&self) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.pause(SCARCE_LOOK)) => {}
+                () = self.wanted.notified() => {}
             }
-        };
-        tokio::join!(look, keep);
+            self.look(Instant::now());
+            while !self.has_room() {
+                tokio::time::sleep(FULL_LOOK).await;
+                self.look(Instant::now());
+            }
+            self.freed.notify_waiters();
+        }
+    }
+
+    /// Releases what is free whenever the process comes close to what it may take.
+    async fn release(&self) {
+        let mut bound = Bound::new(self.bytes);
+        loop {
+            tokio::time::sleep(self.pause(KEEP_LOOK)).await;
+            bound.keep().await;
+        }
     }
 
     /// The time until the next look: `scarce` once half is used. A server that rests is not woken for nothing.
@@ -429,10 +434,17 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(30);
 
+    /// Watches without releasing. That is done on a thread of its own, and a clock that stands still does not wait for
+    /// it: seconds pass while the thread wakes the task.
+    fn watch(memory: &Arc<Memory>) -> tokio::task::JoinHandle<()> {
+        let memory = Arc::clone(memory);
+        tokio::spawn(async move { memory.watch_members().await })
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_for_the_idle_timeout_is_dropped() {
         let memory = Memory::new(LEAST, IDLE);
-        let watch = tokio::spawn(Arc::clone(&memory).watch());
+        let watch = watch(&memory);
         let began = Instant::now();
         let [idle, slow, busy, quiet] = std::array::from_fn(|_| memory.join());
         let _requests = [&idle, &slow, &busy].map(|member| member.account().request(REQUEST));
@@ -475,7 +487,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn room_is_made_by_dropping_and_had_when_what_is_dropped_is_gone() {
         let memory = Memory::new(LEAST, IDLE);
-        let watch = tokio::spawn(Arc::clone(&memory).watch());
+        let watch = watch(&memory);
         let hog = memory.join();
         let reader = memory.join();
         let held = hog.account().charge(memory.limit / 8 * 7);
@@ -506,7 +518,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_room_is_woken_when_there_is_some_and_not_before() {
         let memory = Memory::new(LEAST, IDLE);
-        let watch = tokio::spawn(Arc::clone(&memory).watch());
+        let watch = watch(&memory);
         let member = memory.join();
         let held = member.account().charge(memory.limit + 1);
         let wakes: Arc<Wakes> = Arc::default();
