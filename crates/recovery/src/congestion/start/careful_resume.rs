@@ -409,6 +409,10 @@ impl Start for CarefulResume {
         is_settled && self.inner.may_end_where_it_stands()
     }
 
+    fn outlives_accidents(&self) -> bool {
+        self.inner.outlives_accidents()
+    }
+
     fn on_exit(&mut self) {
         self.phase = Phase::Normal;
         self.inner.on_exit();

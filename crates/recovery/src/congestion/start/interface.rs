@@ -88,6 +88,11 @@ pub(crate) trait Start: Debug + Send {
         true
     }
 
+    /// Whether it goes on after losses that turn out not to be those of a full path.
+    fn outlives_accidents(&self) -> bool {
+        false
+    }
+
     /// Slow start ended, whatever ended it.
     fn on_exit(&mut self) {}
 

@@ -43,6 +43,8 @@ parameters! {
             "whether the initial window grows with the round-trip time";
         trains "trains": Switch = Switch::On, "",
             "whether packets wait for credit for a train";
+        accidents "accidents": Switch = Switch::On, "",
+            "whether it goes on after losses that turn out not to be those of a full path";
     }
 }
 

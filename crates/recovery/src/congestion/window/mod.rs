@@ -22,6 +22,7 @@ mod abba;
 mod cuback;
 mod cubic;
 mod growth;
+mod interruption;
 mod lia;
 mod new_reno;
 mod regain;
@@ -47,6 +48,7 @@ use crate::undo;
 
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
+use interruption::Interruption;
 use lia::Lia;
 use new_reno::NewReno;
 use regain::Regain;
@@ -140,6 +142,10 @@ pub(crate) struct Window {
     /// A mark has ended the first start of a scalable sender, and none has come since: see [`SEARCH_DIVISOR`].
     searching: bool,
     snapshots: SmallVec<[Snapshot; undo::DEPTH]>,
+    /// Losses have interrupted the start, and it is not known yet whether that is its end.
+    interruption: Option<Interruption>,
+    /// The start goes on after an interruption. What a burst may have caused is not to happen again.
+    starts_evenly: bool,
 }
 
 impl Window {
@@ -163,6 +169,8 @@ impl Window {
             application_limited: false,
             searching: false,
             snapshots: SmallVec::new(),
+            interruption: None,
+            starts_evenly: false,
         }
     }
 
@@ -240,7 +248,10 @@ impl Window {
     fn take_up(&mut self, proposal: Proposal) {
         self.window = proposal.window.clamp(self.minimum(), self.ssthresh.unwrap_or(u64::MAX).max(self.minimum()));
         let Proposal { rate, burst, hold_until_credit, .. } = proposal;
-        self.shape = Shape { rate, burst, hold_until_credit };
+        self.shape = match self.starts_evenly {
+            true => Shape { rate, ..Shape::default() },
+            false => Shape { rate, burst, hold_until_credit },
+        };
         if let Some(reason) = proposal.exit {
             self.ssthresh = Some(self.window);
             self.leave_start(reason);
@@ -309,6 +320,7 @@ impl Window {
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
+        self.interruption = None;
         let signal = self.signal(event, congestion);
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
@@ -319,6 +331,9 @@ impl Window {
             self.growth.reduce(view, signal);
             self.retreat(window, threshold);
             return;
+        }
+        if is_starting && self.ssthresh.is_none() && signal == Signal::Loss && self.start.outlives_accidents() {
+            self.interruption = Some(Interruption::new(self.snapshot(congestion.episode), event));
         }
         if self.context.profile.flight == Flight::Outstanding {
             view.window = event.prior_in_flight;
@@ -379,7 +394,13 @@ impl Window {
         if self.snapshots.len() == undo::DEPTH {
             self.snapshots.remove(0);
         }
-        self.snapshots.push(Snapshot {
+        let snapshot = self.snapshot(episode);
+        self.snapshots.push(snapshot);
+    }
+
+    /// What a reduction of this episode is about to change.
+    fn snapshot(&self, episode: u32) -> Snapshot {
+        Snapshot {
             episode,
             window: self.window,
             ssthresh: self.ssthresh,
@@ -388,13 +409,42 @@ impl Window {
             growth: self.growth.snapshot(),
             start: self.start.snapshot(),
             shape: self.shape,
-        });
+        }
+    }
+
+    /// Returns to what was before a reduction.
+    fn restore(&mut self, now: Instant, snapshot: Snapshot) {
+        // An older reduction that was under way when this one began has had its time.
+        self.reducing = false;
+        self.window = snapshot.window.max(self.minimum());
+        self.ssthresh = snapshot.ssthresh;
+        self.start_exit = snapshot.start_exit;
+        self.searching = snapshot.searching;
+        self.growth = snapshot.growth;
+        self.start = snapshot.start;
+        self.before_exit = None;
+        self.shape = snapshot.shape;
+        self.interruption = None;
+        // The snapshot may be from another phase of the application.
+        self.growth.on_application_limited(now, self.application_limited);
+    }
+
+    /// Goes on with an interrupted start once it is known that the path was not full.
+    fn judge(&mut self, event: &AckEvent<'_>) {
+        let Some(mut interruption) = self.interruption.take() else { return };
+        interruption.count(event);
+        if !interruption.is_over(event) {
+            self.interruption = Some(interruption);
+        } else if interruption.is_accident(event, u64::from(self.datagram_size)) {
+            self.starts_evenly = true;
+            self.restore(event.now, interruption.before);
+        }
     }
 
     /// RFC 9002 section 7.6.2: the window falls to its minimum; the threshold stays where the congestion put it.
     fn collapse(&mut self) {
         self.window = self.minimum();
-        self.before_exit = None;
+        (self.before_exit, self.interruption) = (None, None);
         (self.reducing, self.searching) = (false, false);
         self.growth.on_persistent_congestion();
         self.leave_start(StartExit::Congestion);
@@ -422,6 +472,7 @@ impl Controller for Window {
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
+        self.judge(event);
         if event.marks.ends_start && self.can_end_start() {
             self.end_start(event);
         }
@@ -463,7 +514,7 @@ impl Controller for Window {
     /// Slow start leads back to three quarters of the window (RFC 2861 section 3).
     fn on_validation(&mut self, _now: Instant, window: u64) -> Change {
         let memory = self.settled() / 4 * 3;
-        self.reducing = false;
+        (self.reducing, self.interruption) = (false, None);
         self.ssthresh = Some(self.ssthresh.unwrap_or_default().max(memory).max(self.minimum_threshold()));
         self.window = self.window.min(window).max(self.minimum());
         Change::Allowance
@@ -477,18 +528,7 @@ impl Controller for Window {
         // Only upwards (RFC 9438 section 4.9.1): what has grown past the old window since needs no help.
         match snapshot.filter(|snapshot| self.settled() < snapshot.window) {
             Some(snapshot) => {
-                // An older reduction that was under way when this one began has had its time.
-                self.reducing = false;
-                self.window = snapshot.window.max(self.minimum());
-                self.ssthresh = snapshot.ssthresh;
-                self.start_exit = snapshot.start_exit;
-                self.searching = snapshot.searching;
-                self.growth = snapshot.growth;
-                self.start = snapshot.start;
-                self.before_exit = None;
-                self.shape = snapshot.shape;
-                // The snapshot may be from another phase of the application.
-                self.growth.on_application_limited(now, self.application_limited);
+                self.restore(now, snapshot);
                 true
             }
             None => false,
@@ -533,7 +573,9 @@ impl Controller for Window {
         let rate = asked.unwrap_or_else(rate);
         let allowance = match self.is_scalable() {
             true => Allowance::even(self.window, rate, self.datagram_size),
-            false if self.in_slow_start() => Allowance::new(self.window, Some(rate), self.datagram_size),
+            false if self.in_slow_start() && !self.starts_evenly => {
+                Allowance::new(self.window, Some(rate), self.datagram_size)
+            }
             false => Allowance::steady(self.window, rate, self.datagram_size),
         };
         Allowance { burst, hold_until_credit, ..allowance }
@@ -549,7 +591,7 @@ impl Controller for Window {
     }
 
     fn start_exit(&self) -> Option<StartExit> {
-        self.start_exit
+        self.start_exit.filter(|_| self.interruption.is_none())
     }
 }
 

@@ -36,6 +36,7 @@ impl Window {
         if reduction != old.reduction {
             self.next_reduction = Some(reduction.build(&self.context));
         }
+        self.interruption = None;
         // A reduction that is taken back must not bring the old parts back.
         let mut snapshots = core::mem::take(&mut self.snapshots);
         for snapshot in &mut snapshots {

@@ -85,7 +85,7 @@ fn rfc9002_7_3_1_slow_start_ends_at_the_threshold_and_the_rest_counts_for_avoida
 fn rfc9002_7_3_2_congestion_sets_window_and_threshold() {
     for (controller, expected) in [("new-reno", 6_000), ("cubic", 8_400)] {
         for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
-            let (mut window, mut scene) = (window(&format!("controller={controller}")), Scene::new());
+            let (mut window, mut scene) = (window(&format!("controller={controller}, start=standard")), Scene::new());
             let _ = window.on_ack(&scene.congestion(cause));
             assert_eq!((window.window, window.ssthresh()), (expected, Some(expected)));
             assert_eq!(window.state(), State::CongestionAvoidance);

@@ -32,6 +32,9 @@
 //! the first window up to half of the one that was lost. The search goes on while losses are repaired. A transport that
 //! numbers bytes otherwise holds the window until all of them are, a few packets per round trip.
 //!
+//! Where the rate is not known well enough to act upon, losses end the start only if they are those of a full path: see
+//! [`interruption`](crate::congestion::window). Otherwise it goes on after a round trip, without trains.
+//!
 //! Nor is a train that overran a short queue, while the rate is not known: the window may still be a fraction of what
 //! the path holds. Once, the start then goes on from what was delivered, without trains, as HyStart++ does: until the
 //! round trip grows, or packets are lost again. Behind a queue of an eighth of what the path holds, this takes 1.7
@@ -94,6 +97,8 @@ pub(super) struct Settings {
     pub(super) is_bound: bool,
     /// Whether the first flight counts, whose round-trip time is that of the handshake.
     pub(super) knows_handshake: bool,
+    /// Whether it goes on after losses that turn out not to be those of a full path.
+    pub(super) outlives_accidents: bool,
 }
 
 /// All of what a rate fills.
@@ -103,15 +108,17 @@ pub(super) const FILL: Settings = Settings {
     waits_for_trains: true,
     is_bound: true,
     knows_handshake: true,
+    outlives_accidents: true,
 };
 
 impl From<PeakBandwidthParameters> for Settings {
     fn from(parameters: PeakBandwidthParameters) -> Settings {
-        let PeakBandwidthParameters { share, initial_window, trains } = parameters;
+        let PeakBandwidthParameters { share, initial_window, trains, accidents } = parameters;
         Settings {
             share: share.ratio(),
             scales_initial_window: initial_window == InitialWindowScale::Scaled,
             waits_for_trains: trains.is_on(),
+            outlives_accidents: accidents.is_on(),
             ..FILL
         }
     }
@@ -119,7 +126,8 @@ impl From<PeakBandwidthParameters> for Settings {
 
 /// The rule as published.
 #[cfg(any(test, feature = "study"))]
-const PUBLISHED: Settings = Settings { share: (1, 2), waits_for_trains: false, is_bound: false, ..FILL };
+const PUBLISHED: Settings =
+    Settings { share: (1, 2), waits_for_trains: false, is_bound: false, outlives_accidents: false, ..FILL };
 
 #[cfg(feature = "study")]
 impl From<super::PublishedParameters> for Settings {
@@ -435,6 +443,10 @@ impl Start for Peak {
         let retreat = Retreat { until: event.now, from: view.window, acked: event.acked, lost: event.lost, is_overrun };
         self.retreat = Some(retreat);
         Some(Congested { window: view.window / 10 * 7, threshold: None })
+    }
+
+    fn outlives_accidents(&self) -> bool {
+        self.settings.outlives_accidents && !self.is_over
     }
 
     fn on_exit(&mut self) {

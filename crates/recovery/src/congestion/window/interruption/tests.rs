@@ -1,0 +1,216 @@
+//! What ends a start, and what only interrupts it.
+
+use super::super::Window;
+use crate::Policies;
+use crate::congestion::{
+    AckEvent, Controller, ControllerPolicies, LossSample, Marks, PathContext, PathView, RecoveryPeriod, SentSpan,
+};
+use crate::testing::{Scene, ms};
+use crate::trace::{CongestionCause, StartExit, State};
+use thalweg_units::Instant;
+
+const DATAGRAM: u64 = 1_200;
+/// Packets in flight when the first loss becomes known.
+const FLIGHT: u64 = 40;
+
+/// A start that loses packets of a flight.
+struct Stage {
+    window: Window,
+    scene: Scene,
+    /// When the first loss became known.
+    lost_at: Instant,
+}
+
+/// What the packets in flight meet.
+#[derive(Copy, Clone)]
+struct Flight<'a> {
+    /// Which of them are lost.
+    lost: &'a [u64],
+    /// The longest round trip of one that arrives, in ms. The shortest is 100 ms.
+    longest: u64,
+    is_marked: bool,
+}
+
+impl<'a> Flight<'a> {
+    fn losing(lost: &'a [u64]) -> Flight<'a> {
+        Flight { lost, longest: 100, is_marked: false }
+    }
+}
+
+impl Stage {
+    fn new(policies: &str) -> Stage {
+        let policies: Policies = policies.parse().unwrap();
+        let ControllerPolicies { window, is_paced, .. } = policies.of_controller();
+        let context = PathContext { is_paced, ..PathContext::new(Instant::ZERO, DATAGRAM as u16) };
+        let mut stage =
+            Stage { window: Window::new(window.unwrap(), &context), scene: Scene::new(), lost_at: Instant::ZERO };
+        stage.scene.now += ms(100);
+        let _ = stage.window.on_ack(&stage.scene.ack(DATAGRAM, Some(ms(100)), true));
+        stage.window.window = FLIGHT * DATAGRAM;
+        stage
+    }
+
+    /// The first loss becomes known, and with it the others.
+    fn lose(&mut self, lost: &[u64]) {
+        self.scene.now += ms(100);
+        self.lost_at = self.scene.now;
+        let losses: Vec<_> = lost.iter().map(|&order| loss(order)).collect();
+        let event = AckEvent {
+            lost: DATAGRAM * losses.len() as u64,
+            losses: &losses,
+            ..self.scene.congestion(CongestionCause::Loss)
+        };
+        let _ = self.window.on_ack(&event);
+    }
+
+    /// What was in flight is acknowledged but for what is lost.
+    fn deliver(&mut self, flight: Flight<'_>) {
+        let arrived = FLIGHT - flight.lost.len() as u64;
+        self.scene.now += ms(90);
+        let marks = Marks { ce: u64::from(flight.is_marked), ..Marks::default() };
+        let sent = Some(SentSpan { oldest: Instant::ZERO, newest: self.lost_at });
+        let longest = Some(ms(flight.longest));
+        let event = AckEvent { growth: 0, marks, sent, ..self.scene.ack(arrived * DATAGRAM, longest, false) };
+        let period = RecoveryPeriod { in_recovery: true, is_fresh: false };
+        let _ = self.window.on_ack(&AckEvent { period, ..event });
+    }
+
+    /// Something is acknowledged that was sent after the loss was known.
+    fn finish(&mut self) {
+        self.scene.now += ms(20);
+        let newest = self.lost_at + ms(1);
+        let sent = Some(SentSpan { oldest: newest, newest });
+        let _ = self.window.on_ack(&AckEvent { growth: 0, sent, ..self.scene.ack(0, None, true) });
+    }
+
+    fn meet(&mut self, flight: Flight<'_>) {
+        self.lose(flight.lost);
+        self.deliver(flight);
+        self.finish();
+    }
+
+    fn is_starting(&self) -> bool {
+        let is_starting = self.window.state() == State::SlowStart;
+        assert_eq!(self.window.start_exit().is_none(), is_starting);
+        assert_eq!(self.window.window == FLIGHT * DATAGRAM, is_starting, "all or nothing");
+        is_starting
+    }
+}
+
+fn loss(order: u64) -> LossSample {
+    let sent = Instant::ZERO;
+    LossSample { bytes: DATAGRAM, sent, order, delivered: 0, lost: 0, in_flight: 0, application_limited: false }
+}
+
+/// Whether the start goes on after that.
+fn goes_on(policies: &str, flight: Flight<'_>) -> bool {
+    let mut stage = Stage::new(policies);
+    stage.meet(flight);
+    stage.is_starting()
+}
+
+#[test]
+fn one_lost_packet_reduces_the_window_for_a_round_trip_and_does_not_end_the_start() {
+    let mut stage = Stage::new("");
+    stage.lose(&[7]);
+    assert_eq!(stage.window.window, FLIGHT * DATAGRAM / 10 * 7, "as RFC 9002 section 7.3.2 asks");
+    assert_eq!(stage.window.start_exit(), None, "not known yet");
+    stage.deliver(Flight::losing(&[7]));
+    assert_eq!(stage.window.window, FLIGHT * DATAGRAM / 10 * 7);
+    stage.finish();
+    assert!(stage.is_starting());
+}
+
+#[test]
+fn the_end_is_told_once_it_is_known() {
+    let mut stage = Stage::new("");
+    let lost: Vec<_> = (0..FLIGHT).step_by(2).collect();
+    stage.lose(&lost);
+    stage.deliver(Flight::losing(&lost));
+    assert_eq!(stage.window.start_exit(), None);
+    stage.finish();
+    assert_eq!(stage.window.start_exit(), Some(StartExit::Congestion));
+}
+
+#[test]
+fn a_run_of_up_to_half_of_the_flight_is_a_burst_that_a_short_queue_has_cut_short() {
+    let run: Vec<_> = (5..5 + FLIGHT / 2).collect();
+    assert!(goes_on("", Flight::losing(&run)));
+    let longer: Vec<_> = (5..6 + FLIGHT / 2).collect();
+    assert!(!goes_on("", Flight::losing(&longer)));
+}
+
+#[test]
+fn a_path_that_is_full_loses_packets_in_many_runs() {
+    // One, and one for each eight of forty.
+    let runs: Vec<_> = (0..7).map(|run| 1 + 3 * run).collect();
+    assert!(goes_on("", Flight::losing(&runs[..6])));
+    assert!(!goes_on("", Flight::losing(&runs)));
+}
+
+#[test]
+fn a_queue_ends_the_start() {
+    for (longest, expected) in [(127, true), (128, false), (250, false)] {
+        let flight = Flight { longest, ..Flight::losing(&[7]) };
+        assert_eq!(goes_on("", flight), expected, "{longest} ms: a quarter of 100 ms and 2 ms");
+    }
+}
+
+#[test]
+fn a_mark_ends_the_start() {
+    assert!(!goes_on("", Flight { is_marked: true, ..Flight::losing(&[7]) }));
+    let mut stage = Stage::new("");
+    let _ = stage.window.on_ack(&stage.scene.congestion(CongestionCause::Ecn));
+    assert_eq!(stage.window.start_exit(), Some(StartExit::Congestion));
+}
+
+#[test]
+fn other_starts_end_with_any_loss() {
+    for policies in ["start=standard", "start=hystart++", "start=rapid-start", "start=peak-bandwidth(accidents=off)"] {
+        assert!(!goes_on(policies, Flight::losing(&[7])), "{policies}");
+    }
+}
+
+#[test]
+fn a_start_that_goes_on_sends_evenly() {
+    let mut stage = Stage::new("");
+    let is_even = |stage: &Stage| stage.window.allowance(&PathView::new(stage.scene.now, &stage.scene.rtt, 0)).is_even;
+    assert!(!is_even(&stage));
+    stage.meet(Flight::losing(&[7]));
+    assert!(is_even(&stage));
+}
+
+#[test]
+fn a_second_loss_is_judged_by_itself() {
+    let mut stage = Stage::new("");
+    stage.meet(Flight::losing(&[7]));
+    assert!(stage.is_starting());
+    stage.meet(Flight::losing(&[9]));
+    assert!(stage.is_starting());
+    let lost: Vec<_> = (0..FLIGHT).step_by(2).collect();
+    stage.meet(Flight::losing(&lost));
+    assert!(!stage.is_starting());
+}
+
+#[test]
+fn what_was_taken_back_already_is_not_taken_back_again() {
+    let mut stage = Stage::new("");
+    stage.lose(&[7]);
+    assert!(stage.window.undo(stage.scene.now, stage.scene.episode), "the packet was late only");
+    stage.window.window = 60 * DATAGRAM;
+    stage.deliver(Flight::losing(&[7]));
+    stage.finish();
+    assert!(stage.window.window >= 60 * DATAGRAM);
+    assert!(!stage.window.starts_evenly);
+}
+
+#[test]
+fn persistent_congestion_ends_the_start() {
+    let mut stage = Stage::new("");
+    stage.lose(&[7]);
+    let _ = stage.window.on_ack(&stage.scene.persistent_congestion());
+    stage.deliver(Flight::losing(&[7]));
+    stage.finish();
+    assert!(stage.window.start_exit().is_some());
+    assert!(stage.window.window < FLIGHT * DATAGRAM);
+}
