@@ -413,6 +413,10 @@ impl Start for CarefulResume {
         self.inner.outlives_accidents()
     }
 
+    fn on_accident(&mut self) {
+        self.inner.on_accident();
+    }
+
     fn on_exit(&mut self) {
         self.phase = Phase::Normal;
         self.inner.on_exit();

@@ -93,6 +93,9 @@ pub(crate) trait Start: Debug + Send {
         false
     }
 
+    /// It goes on after such losses. Packets leave evenly from now on, whatever it proposes.
+    fn on_accident(&mut self) {}
+
     /// Slow start ended, whatever ended it.
     fn on_exit(&mut self) {}
 

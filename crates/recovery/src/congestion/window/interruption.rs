@@ -1,75 +1,112 @@
 //! A start that losses have interrupted: whether the path was full, or the start goes on.
 //!
 //! ```text
-//! judged    what was in flight at the loss, once it is acknowledged or lost
-//! accident  more than half of it arrived, and
-//!           losses followed each other: at most one run, and another for every eight packets, and
-//!           no sample was longer than the smallest round trip by more than a quarter of it and 2 ms
+//! judged    what was sent from the first lost packet on until its loss was known, once something later has arrived
+//! burst     what leaves back to back at the rate of the start, in packets
+//! accident  no mark came, and
+//!           no sample of two round trips or since exceeds the smallest by more than a quarter of it and 2 ms,
+//!           and either at most an eighth of it was lost,
+//!           or at most half, in one run and another for every eight packets and every four bursts
 //! ```
 //!
 //! Slow start that meets the end of a path sends twice what the path carries until the first loss is known. A round trip
-//! of that loses nearly every second packet, in many short runs, unless there is a queue, and then the queue shows in
-//! the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that was longer
-//! than a short queue: both say nothing of what the path carries. A start that they end can be at a fortieth of it, and
-//! what follows it takes hundreds of round trips to find that out.
+//! of that loses nearly every second packet, a run from every burst, unless there is a queue, and then the queue shows
+//! in the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that was
+//! longer than a short queue: both say nothing of what the path carries. A start that they end can be at a fortieth of
+//! it, and what follows it takes hundreds of round trips to find that out.
 //!
-//! The window is reduced as for any loss (RFC 9002 section 7.3.2), for the one round trip that it takes to judge.
+//! The window is reduced as for any loss (RFC 9002 section 7.3.2), for the round trip that it takes to judge. A start
+//! that goes on sends evenly, since a burst may have been the cause. It goes on sixteen times at most.
 //!
-//! What it cannot know: a window that is larger than what a path without a queue carries by less than an eighth loses
-//! as few packets as chance takes. Then the start goes on for one more round trip, and loses as much as a start does
-//! that has met the end of the path.
+//! What it cannot know: a window that exceeds what a path without a queue carries by less than an eighth loses as few
+//! packets as chance takes. Then the start goes on for one more round trip, and loses as much as a start does that has
+//! met the end of the path.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
-//! | share lost | 1/2 | less ends starts whose first burst a queue of a few packets cut short |
-//! | packets per run | 8 | fewer go on behind a policer; more end the start on paths that lose one packet in ten |
+//! | few | 1/8 | less ends starts on paths that lose several per cent; more goes on past the end of a path |
+//! | half | 1/2 | less ends starts whose first burst a queue of a few packets cut short; more takes every loss for a burst |
+//! | packets and bursts per run | 8 and 4 | fewer go on behind a policer; more end starts whose bursts meet a short queue |
 //! | wait | 1/4 and 2 ms | more goes on into a queue; less takes bursts of its own for one |
+//! | accidents | 16 | fewer end starts of long paths that lose several per cent; more only bounds what a peer can ask for |
 
 use thalweg_units::{Duration, Instant};
 
 use super::Snapshot;
 use crate::congestion::AckEvent;
 
-/// A full path loses more than one byte in so many.
-const LOST_DIVISOR: u64 = 2;
-/// And one run of packets in so many packets, besides the first.
+/// A full path loses more than one byte in so many …
+const FEW_DIVISOR: u64 = 8;
+/// … and if a burst was cut short, less than one in so many …
+const HALF_DIVISOR: u64 = 2;
+/// … in one run of packets, and one more for so many packets …
 const PACKETS_PER_RUN: u64 = 8;
+/// … and so many bursts.
+const BURSTS_PER_RUN: u64 = 4;
 /// Or its queue shows: a sample exceeds the smallest round trip by this part of it …
 const WAIT_DIVISOR: u32 = 4;
 /// … and by this besides, which is jitter.
 const JITTER: Duration = Duration::from_millis(2);
+/// How often a start goes on.
+pub(super) const MOST_ACCIDENTS: u8 = 16;
+
+/// The longest samples of this round trip and of the one before.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Longest {
+    now: Duration,
+    before: Duration,
+}
+
+impl Longest {
+    /// An ACK arrived while the start was under way.
+    pub(super) fn observe(&mut self, event: &AckEvent<'_>) {
+        if event.round.started {
+            *self = Longest { now: Duration::ZERO, before: self.now };
+        }
+        if event.has_rtt_sample {
+            self.now = self.now.max(event.rtt.adjusted);
+        }
+    }
+}
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Interruption {
     /// What the loss has changed.
     pub(super) before: Snapshot,
-    /// Packets sent by then were in flight.
+    /// When the loss was known: what was sent by then is judged.
     until: Instant,
-    acked: u64,
+    /// Bytes that were to be delivered before anything of that was.
+    preceding: u64,
     lost: u64,
     /// Losses that did not follow each other.
     runs: u64,
     /// Which packet was lost last, by order of sending.
     last_lost: Option<u64>,
-    /// The longest sample since.
     longest: Duration,
-    /// The peer has reported a mark since.
     is_marked: bool,
+    /// Bytes of a datagram, and of a burst.
+    datagram: u64,
+    burst: u64,
 }
 
 impl Interruption {
-    /// By the losses of `event`.
-    pub(super) fn new(before: Snapshot, event: &AckEvent<'_>) -> Interruption {
+    /// By the losses of `event`, in bursts of so many bytes.
+    pub(super) fn new(before: Snapshot, longest: Longest, event: &AckEvent<'_>, datagram: u64, burst: u64) -> Self {
+        let first = event.losses.first();
         let mut interruption = Interruption {
             before,
             until: event.now,
-            acked: 0,
+            preceding: first.map_or(event.delivered, |loss| {
+                loss.delivered.saturating_add(loss.in_flight.saturating_sub(loss.bytes))
+            }),
             lost: 0,
             runs: 0,
             last_lost: None,
-            longest: Duration::ZERO,
+            longest: longest.now.max(longest.before),
             is_marked: false,
+            datagram: datagram.max(1),
+            burst,
         };
         interruption.count(event);
         interruption
@@ -77,9 +114,8 @@ impl Interruption {
 
     /// Counts what `event` reports.
     pub(super) fn count(&mut self, event: &AckEvent<'_>) {
-        self.acked += event.acked;
-        self.lost += event.lost;
-        for loss in event.losses {
+        for loss in event.losses.iter().filter(|loss| loss.sent <= self.until) {
+            self.lost += loss.bytes;
             self.runs += u64::from(self.last_lost.is_none_or(|last| loss.order != last + 1));
             self.last_lost = Some(loss.order);
         }
@@ -89,21 +125,21 @@ impl Interruption {
         self.is_marked |= event.marks.ce > 0;
     }
 
-    /// Whether something was acknowledged that was sent later: then all is known of what was in flight.
+    /// Whether something was acknowledged that was sent later. Losses among the last packets may not be known yet, but
+    /// those among later ones are about to be, and call for a reduction of their own.
     pub(super) fn is_over(&self, event: &AckEvent<'_>) -> bool {
         event.newest_sent().is_some_and(|sent| sent > self.until)
     }
 
     /// Whether the path was not full.
-    pub(super) fn is_accident(&self, event: &AckEvent<'_>, datagram: u64) -> bool {
-        let all = self.acked + self.lost;
-        let packets = all / datagram.max(1);
+    pub(super) fn is_accident(&self, event: &AckEvent<'_>) -> bool {
+        let arrived = event.delivered.saturating_sub(self.preceding);
+        let all = arrived.saturating_add(self.lost);
+        let per_run = (PACKETS_PER_RUN * self.datagram).max(BURSTS_PER_RUN * self.burst);
+        let is_burst = self.lost <= all / HALF_DIVISOR && self.runs <= 1 + all / per_run;
         let shortest = event.rtt.min;
         let most = shortest.saturating_add(shortest / WAIT_DIVISOR).saturating_add(JITTER);
-        !self.is_marked
-            && self.lost <= all / LOST_DIVISOR
-            && self.runs <= 1 + packets / PACKETS_PER_RUN
-            && self.longest <= most
+        !self.is_marked && self.longest <= most && (self.lost <= all / FEW_DIVISOR || is_burst)
     }
 }
 

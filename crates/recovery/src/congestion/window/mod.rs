@@ -48,7 +48,7 @@ use crate::undo;
 
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
-use interruption::Interruption;
+use interruption::{Interruption, Longest, MOST_ACCIDENTS};
 use lia::Lia;
 use new_reno::NewReno;
 use regain::Regain;
@@ -143,9 +143,10 @@ pub(crate) struct Window {
     searching: bool,
     snapshots: SmallVec<[Snapshot; undo::DEPTH]>,
     /// Losses have interrupted the start, and it is not known yet whether that is its end.
-    interruption: Option<Interruption>,
-    /// The start goes on after an interruption. What a burst may have caused is not to happen again.
-    starts_evenly: bool,
+    interruption: Option<Box<Interruption>>,
+    /// How often the start has gone on after one. From then on it sends evenly.
+    accidents: u8,
+    longest: Longest,
 }
 
 impl Window {
@@ -170,7 +171,8 @@ impl Window {
             searching: false,
             snapshots: SmallVec::new(),
             interruption: None,
-            starts_evenly: false,
+            accidents: 0,
+            longest: Longest::default(),
         }
     }
 
@@ -248,9 +250,9 @@ impl Window {
     fn take_up(&mut self, proposal: Proposal) {
         self.window = proposal.window.clamp(self.minimum(), self.ssthresh.unwrap_or(u64::MAX).max(self.minimum()));
         let Proposal { rate, burst, hold_until_credit, .. } = proposal;
-        self.shape = match self.starts_evenly {
-            true => Shape { rate, ..Shape::default() },
-            false => Shape { rate, burst, hold_until_credit },
+        self.shape = match self.accidents {
+            0 => Shape { rate, burst, hold_until_credit },
+            _ => Shape::default(),
         };
         if let Some(reason) = proposal.exit {
             self.ssthresh = Some(self.window);
@@ -332,8 +334,8 @@ impl Window {
             self.retreat(window, threshold);
             return;
         }
-        if is_starting && self.ssthresh.is_none() && signal == Signal::Loss && self.start.outlives_accidents() {
-            self.interruption = Some(Interruption::new(self.snapshot(congestion.episode), event));
+        if is_starting && signal == Signal::Loss && self.may_go_on() {
+            self.interruption = Some(Box::new(self.interrupt(event, congestion.episode)));
         }
         if self.context.profile.flight == Flight::Outstanding {
             view.window = event.prior_in_flight;
@@ -429,15 +431,37 @@ impl Window {
         self.growth.on_application_limited(now, self.application_limited);
     }
 
+    /// Whether the start goes on after losses that are not those of a full path.
+    fn may_go_on(&self) -> bool {
+        self.ssthresh.is_none() && self.accidents < MOST_ACCIDENTS && self.start.outlives_accidents()
+    }
+
+    fn interrupt(&self, event: &AckEvent<'_>, episode: u32) -> Interruption {
+        let rate = pacing::window_rate(self.window, event.rtt.paced, pacing::SLOW_START_GAIN);
+        let burst = match self.accidents {
+            0 => pacing::quantum(rate, self.datagram_size),
+            _ => pacing::steady_quantum(rate, self.datagram_size),
+        };
+        Interruption::new(self.snapshot(episode), self.longest, event, self.datagram_size.into(), burst)
+    }
+
     /// Goes on with an interrupted start once it is known that the path was not full.
     fn judge(&mut self, event: &AckEvent<'_>) {
-        let Some(mut interruption) = self.interruption.take() else { return };
+        if self.in_slow_start() {
+            self.longest.observe(event);
+        }
+        let Some(mut interruption) = self.interruption.take().filter(|_| !event.persistent_congestion) else { return };
         interruption.count(event);
         if !interruption.is_over(event) {
             self.interruption = Some(interruption);
-        } else if interruption.is_accident(event, u64::from(self.datagram_size)) {
-            self.starts_evenly = true;
-            self.restore(event.now, interruption.before);
+        } else if interruption.is_accident(event) {
+            let before = interruption.before;
+            // Its packets may be late only. There is nothing to take back any more.
+            self.snapshots.retain(|snapshot| snapshot.episode < before.episode);
+            self.accidents += 1;
+            self.restore(event.now, before);
+            self.start.on_accident();
+            self.shape = Shape::default();
         }
     }
 
@@ -573,7 +597,7 @@ impl Controller for Window {
         let rate = asked.unwrap_or_else(rate);
         let allowance = match self.is_scalable() {
             true => Allowance::even(self.window, rate, self.datagram_size),
-            false if self.in_slow_start() && !self.starts_evenly => {
+            false if self.in_slow_start() && self.accidents == 0 => {
                 Allowance::new(self.window, Some(rate), self.datagram_size)
             }
             false => Allowance::steady(self.window, rate, self.datagram_size),

@@ -36,10 +36,14 @@ impl Window {
         if reduction != old.reduction {
             self.next_reduction = Some(reduction.build(&self.context));
         }
-        self.interruption = None;
+        if restarts {
+            self.accidents = 0;
+        }
         // A reduction that is taken back must not bring the old parts back.
         let mut snapshots = core::mem::take(&mut self.snapshots);
-        for snapshot in &mut snapshots {
+        let mut interruption = self.interruption.take();
+        let interrupted = interruption.iter_mut().map(|interruption| &mut interruption.before);
+        for snapshot in snapshots.iter_mut().chain(interrupted) {
             snapshot.searching &= searches;
             if growth != old.growth {
                 snapshot.growth = self.growth.snapshot();
@@ -49,7 +53,7 @@ impl Window {
                 snapshot.shape = Shape::default();
             }
         }
-        self.snapshots = snapshots;
+        (self.snapshots, self.interruption) = (snapshots, interruption);
     }
 
     /// A start as it is at the beginning, or after its end.

@@ -33,11 +33,11 @@
 //! numbers bytes otherwise holds the window until all of them are, a few packets per round trip.
 //!
 //! Where the rate is not known well enough to act upon, losses end the start only if they are those of a full path: see
-//! [`interruption`](crate::congestion::window). Otherwise it goes on after a round trip, without trains.
+//! [`window`](crate::congestion::window)'s `interruption`. Otherwise it goes on after a round trip, without trains.
 //!
 //! Nor is a train that overran a short queue, while the rate is not known: the window may still be a fraction of what
 //! the path holds. Once, the start then goes on from what was delivered, without trains, as HyStart++ does: until the
-//! round trip grows, or packets are lost again. Behind a queue of an eighth of what the path holds, this takes 1.7
+//! round trip grows, or a full path loses packets. Behind a queue of an eighth of what the path holds, this takes 1.7
 //! instead of 2.6 cold floors; where others fill the queue, the round trip has grown already.
 
 mod bound;
@@ -447,6 +447,10 @@ impl Start for Peak {
 
     fn outlives_accidents(&self) -> bool {
         self.settings.outlives_accidents && !self.is_over
+    }
+
+    fn on_accident(&mut self) {
+        self.settings.waits_for_trains = false;
     }
 
     fn on_exit(&mut self) {

@@ -1,6 +1,7 @@
 //! What ends a start, and what only interrupts it.
 
 use super::super::Window;
+use super::MOST_ACCIDENTS;
 use crate::Policies;
 use crate::congestion::{
     AckEvent, Controller, ControllerPolicies, LossSample, Marks, PathContext, PathView, RecoveryPeriod, SentSpan,
@@ -19,6 +20,7 @@ struct Stage {
     scene: Scene,
     /// When the first loss became known.
     lost_at: Instant,
+    delivered: u64,
 }
 
 /// What the packets in flight meet.
@@ -42,8 +44,12 @@ impl Stage {
         let policies: Policies = policies.parse().unwrap();
         let ControllerPolicies { window, is_paced, .. } = policies.of_controller();
         let context = PathContext { is_paced, ..PathContext::new(Instant::ZERO, DATAGRAM as u16) };
-        let mut stage =
-            Stage { window: Window::new(window.unwrap(), &context), scene: Scene::new(), lost_at: Instant::ZERO };
+        let mut stage = Stage {
+            window: Window::new(window.unwrap(), &context),
+            scene: Scene::new(),
+            lost_at: Instant::ZERO,
+            delivered: 0,
+        };
         stage.scene.now += ms(100);
         let _ = stage.window.on_ack(&stage.scene.ack(DATAGRAM, Some(ms(100)), true));
         stage.window.window = FLIGHT * DATAGRAM;
@@ -70,17 +76,33 @@ impl Stage {
         let marks = Marks { ce: u64::from(flight.is_marked), ..Marks::default() };
         let sent = Some(SentSpan { oldest: Instant::ZERO, newest: self.lost_at });
         let longest = Some(ms(flight.longest));
-        let event = AckEvent { growth: 0, marks, sent, ..self.scene.ack(arrived * DATAGRAM, longest, false) };
+        let delivered = arrived * DATAGRAM;
+        let event = AckEvent { growth: 0, marks, sent, delivered, ..self.scene.ack(delivered, longest, false) };
         let period = RecoveryPeriod { in_recovery: true, is_fresh: false };
         let _ = self.window.on_ack(&AckEvent { period, ..event });
+        self.delivered = delivered;
     }
 
-    /// Something is acknowledged that was sent after the loss was known.
-    fn finish(&mut self) {
+    /// Something is acknowledged that was sent after the loss was known, and what is lost becomes known with it.
+    fn finish_with(&mut self, lost: &[u64], persistent_congestion: bool) {
         self.scene.now += ms(20);
         let newest = self.lost_at + ms(1);
         let sent = Some(SentSpan { oldest: newest, newest });
-        let _ = self.window.on_ack(&AckEvent { growth: 0, sent, ..self.scene.ack(0, None, true) });
+        let losses: Vec<_> = lost.iter().map(|&order| loss(order)).collect();
+        let event = AckEvent {
+            growth: 0,
+            sent,
+            delivered: self.delivered,
+            lost: DATAGRAM * losses.len() as u64,
+            losses: &losses,
+            persistent_congestion,
+            ..self.scene.ack(0, None, true)
+        };
+        let _ = self.window.on_ack(&event);
+    }
+
+    fn finish(&mut self) {
+        self.finish_with(&[], false);
     }
 
     fn meet(&mut self, flight: Flight<'_>) {
@@ -97,9 +119,10 @@ impl Stage {
     }
 }
 
+/// Of the first packet in flight, which nothing precedes, or of a later one.
 fn loss(order: u64) -> LossSample {
-    let sent = Instant::ZERO;
-    LossSample { bytes: DATAGRAM, sent, order, delivered: 0, lost: 0, in_flight: 0, application_limited: false }
+    let (sent, in_flight) = (Instant::ZERO, DATAGRAM);
+    LossSample { bytes: DATAGRAM, sent, order, delivered: 0, lost: 0, in_flight, application_limited: false }
 }
 
 /// Whether the start goes on after that.
@@ -142,10 +165,29 @@ fn a_run_of_up_to_half_of_the_flight_is_a_burst_that_a_short_queue_has_cut_short
 
 #[test]
 fn a_path_that_is_full_loses_packets_in_many_runs() {
-    // One, and one for each eight of forty.
-    let runs: Vec<_> = (0..7).map(|run| 1 + 3 * run).collect();
-    assert!(goes_on("", Flight::losing(&runs[..6])));
-    assert!(!goes_on("", Flight::losing(&runs)));
+    // One, and one for each eight of forty. Together more than an eighth.
+    let runs: Vec<_> = (0..14).map(|packet| 1 + packet + packet / 2).collect();
+    assert!(goes_on("", Flight::losing(&runs[..12])), "six runs of two");
+    assert!(!goes_on("", Flight::losing(&runs)), "seven");
+}
+
+#[test]
+fn an_eighth_of_the_flight_may_be_lost_anywhere() {
+    let lost: Vec<_> = (0..14).map(|packet| 1 + 3 * packet).collect();
+    assert!(goes_on("", Flight::losing(&lost[..5])));
+    assert!(!goes_on("", Flight::losing(&lost[..8])));
+}
+
+#[test]
+fn losses_that_become_known_later_count() {
+    for (later, expected) in [(16, true), (17, false)] {
+        let mut stage = Stage::new("");
+        let all: Vec<_> = (5..5 + 4 + later).collect();
+        stage.lose(&all[..4]);
+        stage.deliver(Flight::losing(&all));
+        stage.finish_with(&all[4..], false);
+        assert_eq!(stage.is_starting(), expected, "{} of {FLIGHT}, in a row", all.len());
+    }
 }
 
 #[test]
@@ -193,6 +235,35 @@ fn a_second_loss_is_judged_by_itself() {
 }
 
 #[test]
+fn a_start_goes_on_sixteen_times_at_most() {
+    let mut stage = Stage::new("");
+    for _ in 0..MOST_ACCIDENTS {
+        stage.meet(Flight::losing(&[7]));
+        assert!(stage.is_starting());
+    }
+    stage.meet(Flight::losing(&[7]));
+    assert!(!stage.is_starting());
+}
+
+#[test]
+fn what_turns_up_late_takes_nothing_back_from_a_start_that_goes_on() {
+    let mut stage = Stage::new("");
+    stage.meet(Flight::losing(&[7]));
+    assert!(!stage.window.undo(stage.scene.now, stage.scene.episode));
+}
+
+#[test]
+fn other_policies_do_not_end_an_interrupted_start() {
+    let mut stage = Stage::new("");
+    stage.lose(&[7]);
+    let other: Policies = "mark=reduce, reduction=prr".parse().unwrap();
+    stage.window.on_policies(stage.scene.now, &other.of_controller());
+    stage.deliver(Flight::losing(&[7]));
+    stage.finish();
+    assert!(stage.is_starting());
+}
+
+#[test]
 fn what_was_taken_back_already_is_not_taken_back_again() {
     let mut stage = Stage::new("");
     stage.lose(&[7]);
@@ -201,16 +272,15 @@ fn what_was_taken_back_already_is_not_taken_back_again() {
     stage.deliver(Flight::losing(&[7]));
     stage.finish();
     assert!(stage.window.window >= 60 * DATAGRAM);
-    assert!(!stage.window.starts_evenly);
+    assert_eq!(stage.window.accidents, 0);
 }
 
 #[test]
 fn persistent_congestion_ends_the_start() {
     let mut stage = Stage::new("");
     stage.lose(&[7]);
-    let _ = stage.window.on_ack(&stage.scene.persistent_congestion());
     stage.deliver(Flight::losing(&[7]));
-    stage.finish();
+    stage.finish_with(&[], true);
     assert!(stage.window.start_exit().is_some());
-    assert!(stage.window.window < FLIGHT * DATAGRAM);
+    assert_eq!((stage.window.window, stage.window.accidents), (2 * DATAGRAM, 0));
 }
