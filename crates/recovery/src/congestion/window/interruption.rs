@@ -9,9 +9,9 @@
 //!           or at most half, in one run and another for every eight packets and every four bursts
 //! ```
 //!
-//! Slow start that meets the end of a path sends twice what the path carries until the first loss is known. A round trip
-//! of that loses nearly every second packet, a run from every burst, unless there is a queue, and then the queue shows
-//! in the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that was
+//! Slow start that meets the end of a path sends twice what the path carries until the first loss is known. A round
+//! trip of that loses nearly every second packet, a run from every burst, unless there is a queue, and then the queue
+//! shows in the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that was
 //! longer than a short queue: both say nothing of what the path carries. A start that they end can be at a fortieth of
 //! it, and what follows it takes hundreds of round trips to find that out.
 //!
