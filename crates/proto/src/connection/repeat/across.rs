@@ -52,10 +52,39 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 pub(super) struct Across {
     /// On which path, of which path, and their numbers.
     copied: SmallVec<[(DataSpace, DataSpace, RangeSet); 2]>,
-    /// Bytes of packets that were copied without anything waiting for them.
-    needless: u64,
+    precautions: Precautions,
+}
+
+/// Bytes of packets that were copied without anything waiting for them.
+#[derive(Debug, Default)]
+struct Precautions {
+    all: u64,
     /// Of these, those copied before the peer's credit was used up.
-    soon: u64,
+    blocking: u64,
+}
+
+impl Precautions {
+    /// How many bytes may be copied yet, of `sent` bytes of data; `None`: as many as there are, for something waits for
+    /// the copy, or what is under way at the end bounds them.
+    fn room(&self, worth: Worth, sent: u64) -> Option<u64> {
+        let all = (sent / PRECAUTION_SHARE).saturating_sub(self.all);
+        match worth {
+            Worth::All | Worth::Blocking | Worth::Sooner => None,
+            Worth::BlockingSoon => Some(all.min((sent / BLOCKING_SHARE).saturating_sub(self.blocking))),
+            Worth::Doubtful => Some(all),
+        }
+    }
+
+    fn add(&mut self, worth: Worth, bytes: u64) {
+        match worth {
+            Worth::All | Worth::Blocking => {}
+            Worth::Sooner | Worth::Doubtful => self.all += bytes,
+            Worth::BlockingSoon => {
+                self.all += bytes;
+                self.blocking += bytes;
+            }
+        }
+    }
 }
 
 /// Which packets of other paths are worth a copy.
@@ -114,7 +143,7 @@ impl Across {
             if worth != Worth::All && !(worth == Worth::Doubtful && is_long) && !is_any_later() {
                 continue;
             }
-            let (needless, soon) = (self.needless, self.soon);
+            let room = self.precautions.room(worth, streams.data_sent()).map(|bytes| bytes / size);
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
             let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &SentFrames))| {
@@ -131,19 +160,8 @@ impl Across {
             let outstanding = outstanding.map(|(number, sent_at, sent)| (number, sent_at, &**sent));
             let worthy = outstanding.enumerate().filter(is_worth_it);
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
-            let left = match worth {
-                Worth::Doubtful | Worth::BlockingSoon => {
-                    let sent = streams.data_sent();
-                    let room = (sent / PRECAUTION_SHARE).saturating_sub(needless);
-                    let room = match worth {
-                        Worth::BlockingSoon => room.min((sent / BLOCKING_SHARE).saturating_sub(soon)),
-                        _ => room,
-                    };
-                    let room = room / size;
-                    usize::try_from(room).unwrap_or(usize::MAX).min(count - found)
-                }
-                _ => count - found,
-            };
+            let room = room.map_or(usize::MAX, |packets| usize::try_from(packets).unwrap_or(usize::MAX));
+            let left = room.min(count - found);
             let chosen: SmallVec<[(u64, &SentStreams); 16]> = match worth {
                 Worth::All | Worth::Blocking | Worth::BlockingSoon => worthy.take(left).collect(),
                 // The newest arrives last.
@@ -153,15 +171,13 @@ impl Across {
                 }
             };
             found += chosen.len();
-            let is_needed = matches!(worth, Worth::All | Worth::Blocking);
-            let bytes = if is_needed { 0 } else { size * chosen.len() as u64 };
+            let bytes = size * chosen.len() as u64;
             for (number, contents) in chosen {
                 copied.insert_one(number);
                 streams.on_lost(contents);
             }
             copied.keep_highest(MAX_RANGES);
-            self.needless += bytes;
-            self.soon += if worth == Worth::BlockingSoon { bytes } else { 0 };
+            self.precautions.add(worth, bytes);
         }
         found > 0
     }
@@ -178,5 +194,45 @@ impl Across {
     /// A path is no more.
     pub(super) fn forget(&mut self, space: DataSpace) {
         self.copied.retain(|(to, from, _)| *to != space && *from != space);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn half_of_the_precautions_is_kept_for_the_end() {
+        let mut precautions = Precautions::default();
+        assert_eq!(precautions.room(Worth::BlockingSoon, MB), Some(4_096));
+        precautions.add(Worth::BlockingSoon, 4_096);
+        assert_eq!(precautions.room(Worth::BlockingSoon, MB), Some(0));
+        assert_eq!(precautions.room(Worth::Doubtful, MB), Some(4_096));
+        precautions.add(Worth::Doubtful, 4_096);
+        assert_eq!(precautions.room(Worth::Doubtful, MB), Some(0));
+        // A later transfer has a share of its own data.
+        assert_eq!(precautions.room(Worth::BlockingSoon, 3 * MB), Some(8_192));
+        assert_eq!(precautions.room(Worth::Doubtful, 3 * MB), Some(16_384));
+    }
+
+    #[test]
+    fn copies_at_the_end_leave_less_before_the_credit_of_the_next_transfer() {
+        let mut precautions = Precautions::default();
+        precautions.add(Worth::Sooner, 7_000);
+        assert_eq!(precautions.room(Worth::BlockingSoon, MB), Some(1_192));
+        assert_eq!(precautions.room(Worth::BlockingSoon, 2 * MB), Some(8_192));
+    }
+
+    #[test]
+    fn what_waits_for_its_copy_is_no_precaution() {
+        let mut precautions = Precautions::default();
+        for worth in [Worth::All, Worth::Blocking, Worth::Sooner] {
+            assert_eq!(precautions.room(worth, 0), None);
+        }
+        precautions.add(Worth::All, MB);
+        precautions.add(Worth::Blocking, MB);
+        assert_eq!(precautions.room(Worth::Doubtful, MB), Some(8_192));
     }
 }

@@ -11,9 +11,9 @@
 //!
 //! Slow start that meets the end of a path sends twice what the path carries until the first loss is known. A round
 //! trip of that loses nearly every second packet, a run from every burst, unless there is a queue, and then the queue
-//! shows in the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that was
-//! longer than a short queue: both say nothing of what the path carries. A start that they end can be at a fortieth of
-//! it, and what follows it takes hundreds of round trips to find that out.
+//! shows in the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that
+//! was longer than a short queue: both say nothing of what the path carries. A start that they end can be at a
+//! fortieth of it, and what follows it takes hundreds of round trips to find that out.
 //!
 //! The window is reduced as for any loss (RFC 9002 section 7.3.2), for the round trip that it takes to judge. A start
 //! that goes on sends evenly, since a burst may have been the cause. It goes on sixteen times at most.
