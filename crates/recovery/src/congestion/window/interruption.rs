@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! judged    what was sent from the first lost packet on until its loss was known, once something later has arrived
-//! burst     what leaves back to back at the rate of the start, in packets
+//! burst     what leaves back to back at the rate of the start
 //! accident  no mark came, and
 //!           no sample of two round trips or since exceeds the smallest by more than a quarter of it and 2 ms,
 //!           and either at most an eighth of it was lost,
@@ -63,7 +63,8 @@ impl Longest {
         if event.round.started {
             *self = Longest { now: Duration::ZERO, before: self.now };
         }
-        if event.has_rtt_sample {
+        // The first sample has the time in it that the peer took for its part of the handshake.
+        if event.has_rtt_sample && event.round.count > 1 {
             self.now = self.now.max(event.rtt.adjusted);
         }
     }
@@ -125,10 +126,10 @@ impl Interruption {
         self.is_marked |= event.marks.ce > 0;
     }
 
-    /// Whether something was acknowledged that was sent later. Losses among the last packets may not be known yet, but
-    /// those among later ones are about to be, and call for a reduction of their own.
+    /// Whether something was acknowledged that was sent later, or nothing is left. Losses among the last packets may not
+    /// be known yet, but those among later ones are about to be, and call for a reduction of their own.
     pub(super) fn is_over(&self, event: &AckEvent<'_>) -> bool {
-        event.newest_sent().is_some_and(|sent| sent > self.until)
+        event.newest_sent().is_some_and(|sent| sent > self.until || event.bytes_in_flight == 0)
     }
 
     /// Whether the path was not full.

@@ -53,7 +53,8 @@ impl Window {
                 snapshot.shape = Shape::default();
             }
         }
-        (self.snapshots, self.interruption) = (snapshots, interruption);
+        self.snapshots = snapshots;
+        self.interruption = interruption.filter(|interruption| interruption.before.start.outlives_accidents());
     }
 
     /// A start as it is at the beginning, or after its end.

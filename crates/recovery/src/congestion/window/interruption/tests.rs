@@ -77,7 +77,15 @@ impl Stage {
         let sent = Some(SentSpan { oldest: Instant::ZERO, newest: self.lost_at });
         let longest = Some(ms(flight.longest));
         let delivered = arrived * DATAGRAM;
-        let event = AckEvent { growth: 0, marks, sent, delivered, ..self.scene.ack(delivered, longest, false) };
+        let bytes_in_flight = DATAGRAM;
+        let event = AckEvent {
+            growth: 0,
+            marks,
+            sent,
+            delivered,
+            bytes_in_flight,
+            ..self.scene.ack(delivered, longest, false)
+        };
         let period = RecoveryPeriod { in_recovery: true, is_fresh: false };
         let _ = self.window.on_ack(&AckEvent { period, ..event });
         self.delivered = delivered;
@@ -260,6 +268,28 @@ fn other_policies_do_not_end_an_interrupted_start() {
     stage.window.on_policies(stage.scene.now, &other.of_controller());
     stage.deliver(Flight::losing(&[7]));
     stage.finish();
+    assert!(stage.is_starting());
+}
+
+#[test]
+fn a_start_that_any_loss_ends_does_not_go_on_in_place_of_an_interrupted_one() {
+    let mut stage = Stage::new("");
+    stage.lose(&[7]);
+    let other: Policies = "start=standard".parse().unwrap();
+    stage.window.on_policies(stage.scene.now, &other.of_controller());
+    stage.deliver(Flight::losing(&[7]));
+    stage.finish();
+    assert!(!stage.is_starting());
+}
+
+#[test]
+fn an_interruption_is_over_when_nothing_is_left_in_flight() {
+    let mut stage = Stage::new("");
+    stage.lose(&[7]);
+    let sent = Some(SentSpan { oldest: Instant::ZERO, newest: stage.lost_at });
+    let delivered = (FLIGHT - 1) * DATAGRAM;
+    let event = AckEvent { growth: 0, sent, delivered, ..stage.scene.ack(delivered, Some(ms(100)), false) };
+    let _ = stage.window.on_ack(&event);
     assert!(stage.is_starting());
 }
 
