@@ -126,8 +126,8 @@ impl Interruption {
         self.is_marked |= event.marks.ce > 0;
     }
 
-    /// Whether something was acknowledged that was sent later, or nothing is left. Losses among the last packets may not
-    /// be known yet, but those among later ones are about to be, and call for a reduction of their own.
+    /// Whether something was acknowledged that was sent later, or nothing is left. Losses among the last packets may
+    /// not be known yet, but those among later ones are about to be, and call for a reduction of their own.
     pub(super) fn is_over(&self, event: &AckEvent<'_>) -> bool {
         event.newest_sent().is_some_and(|sent| sent > self.until || event.bytes_in_flight == 0)
     }
