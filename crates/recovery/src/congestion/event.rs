@@ -56,6 +56,21 @@ pub struct LossSample {
     pub application_limited: bool,
 }
 
+/// Tells losses of packets that were sent one after the other from those of others.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct LossRuns {
+    /// The place of the latest one among the packets sent; 0: there was none.
+    last: u64,
+}
+
+impl LossRuns {
+    /// Whether this loss begins a run: the packet sent just before it is not the one lost before.
+    pub(crate) fn begins(&mut self, loss: &LossSample) -> bool {
+        let last = core::mem::replace(&mut self.last, loss.order);
+        last == 0 || loss.order != last.wrapping_add(1)
+    }
+}
+
 /// When a packet arrived by the receiver's clock (draft-ietf-quic-receive-ts).
 ///
 /// What contradicts other reports is left out. A receiver that lies can still be wrong by nearly a round trip: bound

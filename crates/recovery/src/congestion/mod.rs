@@ -36,6 +36,7 @@ pub(crate) mod window;
 pub use allowance::{Allowance, Change};
 pub use context::PathContext;
 pub use controller::{Controller, ControllerFactory};
+pub(crate) use event::LossRuns;
 pub(crate) use event::MARKED_ALL;
 pub use event::{AckEvent, Arrival, CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan, Sibling};
 

@@ -143,7 +143,7 @@ impl Across {
             if worth != Worth::All && !(worth == Worth::Doubtful && is_long) && !is_any_later() {
                 continue;
             }
-            let room = self.precautions.room(worth, streams.data_sent()).map(|bytes| bytes / size);
+            let room = self.precautions.room(worth, streams.data_sent());
             let copied = self.copied(to, from);
             copied.remove(0..recovery.oldest_unacked(SpaceId::Data(from)).unwrap_or(u64::MAX));
             let is_worth_it = |(place, (number, sent_at, sent)): &(usize, (u64, Instant, &SentFrames))| {
@@ -160,8 +160,8 @@ impl Across {
             let outstanding = outstanding.map(|(number, sent_at, sent)| (number, sent_at, &**sent));
             let worthy = outstanding.enumerate().filter(is_worth_it);
             let worthy = worthy.map(|(_, (number, _, sent))| (number, &sent.streams));
-            let room = room.map_or(usize::MAX, |packets| usize::try_from(packets).unwrap_or(usize::MAX));
-            let left = room.min(count - found);
+            let packets = room.and_then(|bytes| usize::try_from(bytes / size).ok()).unwrap_or(usize::MAX);
+            let left = packets.min(count - found);
             let chosen: SmallVec<[(u64, &SentStreams); 16]> = match worth {
                 Worth::All | Worth::Blocking | Worth::BlockingSoon => worthy.take(left).collect(),
                 // The newest arrives last.

@@ -33,7 +33,7 @@
 use thalweg_units::{Duration, Instant};
 
 use super::Snapshot;
-use crate::congestion::AckEvent;
+use crate::congestion::{AckEvent, LossRuns};
 
 /// A full path loses more than one byte in so many …
 const FEW_DIVISOR: u64 = 8;
@@ -82,8 +82,7 @@ pub(super) struct Interruption {
     lost: u64,
     /// Losses that did not follow each other.
     runs: u64,
-    /// Which packet was lost last, by order of sending.
-    last_lost: Option<u64>,
+    loss_runs: LossRuns,
     longest: Duration,
     is_marked: bool,
     /// Bytes of a datagram, and of a burst.
@@ -103,7 +102,7 @@ impl Interruption {
             }),
             lost: 0,
             runs: 0,
-            last_lost: None,
+            loss_runs: LossRuns::default(),
             longest: longest.now.max(longest.before),
             is_marked: false,
             datagram: datagram.max(1),
@@ -117,8 +116,7 @@ impl Interruption {
     pub(super) fn count(&mut self, event: &AckEvent<'_>) {
         for loss in event.losses.iter().filter(|loss| loss.sent <= self.until) {
             self.lost += loss.bytes;
-            self.runs += u64::from(self.last_lost.is_none_or(|last| loss.order != last + 1));
-            self.last_lost = Some(loss.order);
+            self.runs += u64::from(self.loss_runs.begins(loss));
         }
         if event.has_rtt_sample {
             self.longest = self.longest.max(event.rtt.adjusted);

@@ -5,7 +5,7 @@ use thalweg_units::{Instant, Rate};
 use super::opening::Opening;
 use super::phase::Phase;
 use super::{Bbr, Sample};
-use crate::congestion::LossSample;
+use crate::congestion::{LossRuns, LossSample};
 use crate::trace::StartExit;
 
 /// Growth that counts as growth: by a quarter.
@@ -53,18 +53,14 @@ impl FullPipe {
 pub(super) struct StartLosses {
     /// Runs of neighbors that were lost.
     ranges: u32,
-    /// The place of the last of them.
-    last: u64,
+    runs: LossRuns,
     /// Packets were marked.
     is_marked: bool,
 }
 
 impl StartLosses {
     pub(super) fn on_loss(&mut self, loss: &LossSample) {
-        if loss.order != self.last.wrapping_add(1) || self.ranges == 0 {
-            self.ranges = self.ranges.saturating_add(1);
-        }
-        self.last = loss.order;
+        self.ranges = self.ranges.saturating_add(u32::from(self.runs.begins(loss)));
     }
 
     pub(super) fn on_mark(&mut self) {

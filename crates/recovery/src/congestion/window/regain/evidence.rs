@@ -33,7 +33,7 @@
 
 use thalweg_units::{Duration, Instant};
 
-use crate::congestion::AckEvent;
+use crate::congestion::{AckEvent, LossRuns};
 
 /// What is below so much of the largest flight is low …
 const FLIGHT_BORDER: (u64, u64) = (3, 4);
@@ -82,8 +82,7 @@ pub(super) struct Evidence {
     longest_delay: Duration,
     by_flight: Split,
     by_delay: Split,
-    /// Which packet was lost last, by order of sending.
-    last_lost: u64,
+    loss_runs: LossRuns,
     /// The latest verdict; `None` before the first, and once it has lapsed.
     latest: Option<Verdict>,
     /// Reductions since then that have shown nothing.
@@ -152,12 +151,11 @@ impl Evidence {
         }
         for loss in event.losses.iter().filter(|loss| loss.sent > since) {
             self.largest_flight = self.largest_flight.max(loss.in_flight);
-            let is_in_a_row = loss.order == self.last_lost + 1;
-            self.last_lost = loss.order;
+            let begins_run = self.loss_runs.begins(loss);
             let is_low = self.is_low(loss.in_flight);
             for counts in [self.by_flight.part(is_low), self.by_delay.part(is_short)] {
                 counts.judged += loss.bytes;
-                counts.lost += if is_in_a_row { 0 } else { PARTS };
+                counts.lost += if begins_run { PARTS } else { 0 };
             }
         }
     }
@@ -174,7 +172,7 @@ impl Evidence {
 
     /// Nothing that was counted holds any more.
     pub(super) fn restart(&mut self) {
-        *self = Evidence { since: self.since, last_lost: self.last_lost, ..Evidence::default() };
+        *self = Evidence { since: self.since, loss_runs: self.loss_runs, ..Evidence::default() };
     }
 
     /// The latest verdict, even if what it rests on has faded: for some reductions if it is dependent.
