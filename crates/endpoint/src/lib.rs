@@ -138,7 +138,7 @@ pub use crate::{
     interfaces::{Interface, InterfaceChanges, InterfaceError},
     paths::{
         Candidate, ClosePathError, DataSpace, MultipathConfig, OpenPathError, Order, Path, PathReport, PathScheduler,
-        PinError, SchedulerFactory, SchedulerPolicy,
+        PinError, SchedulerFactory, SchedulerPolicy, Waiting,
     },
     recv_stream::RecvStream,
     roots::NoNativeRoots,

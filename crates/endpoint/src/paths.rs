@@ -9,7 +9,7 @@ use bytes::Bytes;
 use thalweg_proto::TransportErrorCode;
 pub use thalweg_proto::{
     Candidate, ClosePathError, MultipathConfig, OpenPathError, Order, PathReport, PathScheduler, PinError,
-    SchedulerFactory, SchedulerPolicy,
+    SchedulerFactory, SchedulerPolicy, Waiting,
 };
 pub use thalweg_recovery::DataSpace;
 

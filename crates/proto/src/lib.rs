@@ -37,7 +37,7 @@ pub use config::{
 };
 pub use connection::{
     Candidate, ClosePathError, Connection, ConnectionStats, Event, Limits, OpenPathError, Order, PathEvent, PathReport,
-    PathScheduler, PinError, SchedulerFactory, SchedulerPolicy,
+    PathScheduler, PinError, SchedulerFactory, SchedulerPolicy, Waiting,
 };
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};

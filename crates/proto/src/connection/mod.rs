@@ -68,7 +68,7 @@ pub use self::{
     event::{Event, PathEvent},
     multipath::{ClosePathError, OpenPathError, PathReport},
     path_choice::PinError,
-    paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy},
+    paths::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy, Waiting},
     stats::{ConnectionStats, Limits, UdpStats},
 };
 use crate::{

@@ -9,7 +9,7 @@ use super::{
     Connection,
     lifecycle::{CloseFrame, Phase},
     open_packet::{Content, OpenPacket},
-    paths::{Order, Path, PathKey, PathSet, Stage, challenge_data},
+    paths::{Order, Path, PathKey, PathSet, Stage, Waiting, challenge_data},
     repeat::{Underway, Worth},
     sizes::{MIN_INITIAL, MIN_PACKET},
 };
@@ -63,7 +63,10 @@ impl Connection {
         let window: u64 = candidates.iter().map(|path| path.window).sum();
         let is_short = self.streams.credit_left() <= window.saturating_add(window / 2);
         self.streams.set_congestion_window(window);
-        let waiting = self.streams.bytes_unacked().saturating_sub(in_flight);
+        let waiting = Waiting {
+            bytes: self.streams.bytes_unacked().saturating_sub(in_flight),
+            is_all: !self.streams.may_be_written_to(),
+        };
         let mut turns = self.paths.order(now, waiting, &candidates);
         let with_data = turns.len();
         let common = turns.clone();

@@ -187,6 +187,11 @@ impl Streams {
         self.outgoing.unfinished
     }
 
+    /// Whether the application may still write to a stream of which something is not acknowledged.
+    pub(crate) fn may_be_written_to(&self) -> bool {
+        self.outgoing.open > 0
+    }
+
     /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is
     /// forgotten.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {

@@ -61,6 +61,8 @@ pub(super) struct Outgoing {
     /// How many streams are in each state of readiness.
     counts: [usize; 4],
     pub(super) unfinished: usize,
+    /// Of these, streams whose end the application has not written.
+    pub(super) open: usize,
     /// Of the streams that are pinned to no path.
     scheduler: Scheduler,
     /// Those that are, by path.
@@ -86,6 +88,7 @@ impl Outgoing {
             backlog: config.send_backlog.max(1),
             counts: [0; 4],
             unfinished: 0,
+            open: 0,
             scheduler: Scheduler::default(),
             pins: Pins::default(),
             waiters: VecDeque::new(),
@@ -168,6 +171,7 @@ impl Outgoing {
         self.unsent -= stream.counted.unsent;
         self.counts[stream.counted.ready.index()] -= 1;
         self.unfinished -= usize::from(stream.counted.is_unfinished);
+        self.open -= usize::from(stream.counted.is_open);
         self.pins.count(stream.pin, stream.counted.ready, false);
     }
 
@@ -197,15 +201,10 @@ impl Outgoing {
         let unsent = stream.buffer.unsent();
         self.unsent = self.unsent + unsent - stream.counted.unsent;
         stream.counted.unsent = unsent;
-        let unfinished = stream.is_unfinished();
-        if unfinished != stream.counted.is_unfinished {
-            stream.counted.is_unfinished = unfinished;
-            if unfinished {
-                self.unfinished += 1;
-            } else {
-                self.unfinished -= 1;
-            }
-        }
+        let (is_unfinished, is_open) = (stream.is_unfinished(), stream.is_open());
+        self.unfinished = self.unfinished + usize::from(is_unfinished) - usize::from(stream.counted.is_unfinished);
+        self.open = self.open + usize::from(is_open) - usize::from(stream.counted.is_open);
+        (stream.counted.is_unfinished, stream.counted.is_open) = (is_unfinished, is_open);
         match ready {
             Ready::Idle => {}
             Ready::StreamBlocked => Self::ask_for_credit(control, id, stream),

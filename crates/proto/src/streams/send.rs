@@ -85,6 +85,7 @@ pub(super) struct Counted {
     /// Bytes.
     pub(super) unsent: u64,
     pub(super) is_unfinished: bool,
+    pub(super) is_open: bool,
 }
 
 /// What `write_frame` did.
@@ -116,7 +117,7 @@ impl Send {
             waiting: false,
             allowed: true,
             slot: Slot::default(),
-            counted: Counted { ready: Ready::Idle, unsent: 0, is_unfinished: false },
+            counted: Counted { ready: Ready::Idle, unsent: 0, is_unfinished: false, is_open: false },
         }
     }
 
@@ -154,6 +155,11 @@ impl Send {
     /// Whether the application handed something over that is not fully acknowledged.
     pub(super) fn is_unfinished(&self) -> bool {
         self.reset.is_none() && (self.finished || self.buffer.held() > 0)
+    }
+
+    /// Whether there is data of it that is not fully acknowledged, and the application has not written its end.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_unfinished() && !self.finished
     }
 
     /// Whether data and end are acknowledged.

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use thalweg_recovery::{DataSpace, PathId, Recovery};
 use thalweg_units::Instant;
 
-pub use self::scheduler::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy};
+pub use self::scheduler::{Candidate, Order, PathScheduler, SchedulerFactory, SchedulerPolicy, Waiting};
 pub(crate) use self::{
     migrate::{Migration, challenge_data},
     path::{Path, PathKey, mtu_discovery},
@@ -161,7 +161,7 @@ impl Paths {
     }
 
     /// The paths that may carry data now, in the order in which they are to be tried.
-    pub fn order(&mut self, now: Instant, waiting: u64, candidates: &[Candidate]) -> Order {
+    pub fn order(&mut self, now: Instant, waiting: Waiting, candidates: &[Candidate]) -> Order {
         match &mut self.several {
             Some(several) => several.scheduler.order(now, waiting, candidates),
             None => candidates.iter().map(|path| path.id).collect(),

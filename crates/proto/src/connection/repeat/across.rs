@@ -13,7 +13,7 @@
 //!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
 //!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
 //!   more.
-//! - **What would be missed late**: after that, what would arrive there a little later than the copy here, and all that
+//! - **What would be missed late**: after that, what would arrive there later than the copy here, and all that
 //!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round
 //!   trip later. No such copy is made once copies that may turn out needless make up a 128th of the data.
 //!
@@ -37,8 +37,11 @@ const MAX_RANGES: usize = 64;
 /// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
 /// about alike send nothing twice.
 const SOONER_BY: u32 = 2;
-/// The same as a precaution, after one in so many round trips more than one.
+/// The same before the peer's credit is used up, after one in so many round trips more than one.
 const ALIKE_WITHIN: u32 = 8;
+/// The same as a precaution at the end, after so much of a round trip: the copy arrives after more than half of one,
+/// since a queue stands on the way there.
+const ONE_WAY: (u32, u32) = (3, 4);
 /// Copies that may turn out needless make up one in so many bytes of the data at most.
 const PRECAUTION_SHARE: u64 = 128;
 /// Of these, copies before the peer's credit is used up make up one in so many bytes of the data at most: the rest is
@@ -123,7 +126,8 @@ impl Across {
             let is_long = there.smoothed > here.smoothed * SOONER_BY;
             let soonest = match worth {
                 Worth::Sooner => here.smoothed * SOONER_BY,
-                Worth::Doubtful | Worth::BlockingSoon => here.smoothed + here.smoothed / ALIKE_WITHIN,
+                Worth::BlockingSoon => here.smoothed + here.smoothed / ALIKE_WITHIN,
+                Worth::Doubtful => here.smoothed / ONE_WAY.1 * ONE_WAY.0,
                 Worth::All | Worth::Blocking => here.smoothed,
             };
             let size = u64::from(path.datagram_size().max(1));

@@ -59,8 +59,8 @@
 //!   it. What has been shown fades with every reduction, small ones show nothing, and so a full one comes again when
 //!   the evidence has faded.
 //! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
-//!   has it. What a start has lost counts as well, unless its queue showed. More than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path
-//!   carries.
+//!   has it. What a start has lost counts as well, unless its queue showed. More than a fifth is congestion whatever
+//!   was shown: 0.7 of the window may then still be more than the path carries.
 //!
 //! Acknowledgments that wait on the return path lengthen a round trip as a queue on the forward path does. Where
 //! several paths are in use they may return by another one, whose queue has nothing to do with this path. The
@@ -264,8 +264,8 @@ impl Regain {
         is_empty(view, self.lowest.before) && is_empty(view, self.lowest.now)
     }
 
-    /// Counts what was lost and what arrived since the start, for the share that is lost. A start that met the end of the
-    /// path has lost more than any chance takes: if its queue shows, that says nothing of later losses. A queue too
+    /// Counts what was lost and what arrived since the start, for the share that is lost. A start that met the end of
+    /// the path has lost more than any chance takes: if its queue shows, that says nothing of later losses. A queue too
     /// short to show may be one that others share.
     fn count(&mut self, event: &AckEvent<'_>) {
         let Some(since) = self.evidence.since() else { return };

@@ -2,14 +2,14 @@
 
 use thalweg_units::Instant;
 
-use super::interface::{Candidate, Order, PathScheduler};
+use super::interface::{Candidate, Order, PathScheduler, Waiting};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Backup;
 
 impl PathScheduler for Backup {
-    fn order(&mut self, _: Instant, _: u64, candidates: &[Candidate], order: &mut Order) {
+    fn order(&mut self, _: Instant, _: Waiting, candidates: &[Candidate], order: &mut Order) {
         order.extend(candidates.first().map(|path| path.id));
     }
 }

@@ -10,7 +10,7 @@
 use thalweg_units::{Duration, Instant};
 
 use super::{
-    interface::{Candidate, Order, PathScheduler},
+    interface::{Candidate, Order, PathScheduler, Waiting},
     lowest_rtt::by_rtt,
 };
 
@@ -24,7 +24,7 @@ pub(super) struct Earliest {
 }
 
 impl PathScheduler for Earliest {
-    fn order(&mut self, _: Instant, waiting: u64, candidates: &[Candidate], order: &mut Order) {
+    fn order(&mut self, _: Instant, waiting: Waiting, candidates: &[Candidate], order: &mut Order) {
         by_rtt(candidates, order);
         let find = |id| candidates.iter().find(|path| path.id == id);
         let Some(fast) = order.first().and_then(|id| find(*id)) else { return };
@@ -33,7 +33,7 @@ impl PathScheduler for Earliest {
             return;
         }
         let Some(slow) = order.iter().filter_map(|id| find(*id)).find(|path| path.can_send) else { return };
-        if self.is_worth_waiting(fast, slow, waiting) {
+        if self.is_worth_waiting(fast, slow, waiting.bytes) {
             self.is_waiting = true;
             order.truncate(1);
         } else {

@@ -29,6 +29,16 @@ pub struct Candidate {
     pub can_send: bool,
 }
 
+/// What waits to be sent.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Bytes of streams.
+    pub bytes: u64,
+    /// Whether the application has written the ends of all streams that this is of: then nothing follows it.
+    pub is_all: bool,
+}
+
 /// Paths that may carry data now, the first one first. Those left out carry acknowledgments and probes only.
 pub type Order = SmallVec<[DataSpace; 8]>;
 
@@ -37,9 +47,9 @@ pub type Order = SmallVec<[DataSpace; 8]>;
 /// Time comes in as an argument, and what is decided must follow from arguments alone.
 pub trait PathScheduler: fmt::Debug + Send {
     /// Appends to `order` the paths of `candidates` (by ascending identifier, at least two) that may carry data, the
-    /// preferred one first. `waiting`: bytes of streams that wait to be sent. The first path in order whose window and
-    /// pacer permit it sends one batch; then this is asked again.
-    fn order(&mut self, now: Instant, waiting: u64, candidates: &[Candidate], order: &mut Order);
+    /// preferred one first. The first path in order whose window and pacer permit it sends one batch; then this is
+    /// asked again.
+    fn order(&mut self, now: Instant, waiting: Waiting, candidates: &[Candidate], order: &mut Order);
 
     /// A batch of `bytes` with data has left on a path.
     fn on_sent(&mut self, path: DataSpace, bytes: u64) {

@@ -15,7 +15,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
-pub use self::interface::{Candidate, Order, PathScheduler, SchedulerFactory};
+pub use self::interface::{Candidate, Order, PathScheduler, SchedulerFactory, Waiting};
 use self::{
     backup::Backup, earliest::Earliest, lowest_rtt::LowestRtt, redundant::Redundant, round_robin::RoundRobin,
     weighted::Weighted,
@@ -114,7 +114,7 @@ pub(crate) struct Scheduler(Box<dyn PathScheduler>);
 
 impl Scheduler {
     /// See [`PathScheduler::order`]. Paths that are no candidates, or come twice, are left out.
-    pub fn order(&mut self, now: Instant, waiting: u64, candidates: &[Candidate]) -> Order {
+    pub fn order(&mut self, now: Instant, waiting: Waiting, candidates: &[Candidate]) -> Order {
         let mut order = Order::new();
         match candidates {
             [] => {}
@@ -163,6 +163,7 @@ pub(super) mod testing {
 
     /// The order that a policy gives.
     pub fn ids(scheduler: &mut Scheduler, waiting: u64, candidates: &[Candidate]) -> Vec<u32> {
+        let waiting = Waiting { bytes: waiting, is_all: true };
         scheduler.order(Instant::ZERO, waiting, candidates).iter().map(|id| id.0).collect()
     }
 }
@@ -191,7 +192,7 @@ mod tests {
         #[derive(Debug)]
         struct Wild;
         impl PathScheduler for Wild {
-            fn order(&mut self, _: Instant, _: u64, _: &[Candidate], order: &mut Order) {
+            fn order(&mut self, _: Instant, _: Waiting, _: &[Candidate], order: &mut Order) {
                 order.extend([7, 1, 1, 0].map(DataSpace));
             }
         }

@@ -7,7 +7,7 @@
 use thalweg_units::Instant;
 
 use super::{
-    interface::{Candidate, Order, PathScheduler},
+    interface::{Candidate, Order, PathScheduler, Waiting},
     lowest_rtt::by_rtt,
 };
 
@@ -16,7 +16,7 @@ use super::{
 pub(super) struct Redundant;
 
 impl PathScheduler for Redundant {
-    fn order(&mut self, _: Instant, _: u64, candidates: &[Candidate], order: &mut Order) {
+    fn order(&mut self, _: Instant, _: Waiting, candidates: &[Candidate], order: &mut Order) {
         by_rtt(candidates, order);
     }
 

@@ -3,7 +3,7 @@
 use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
-use super::interface::{Candidate, Order, PathScheduler};
+use super::interface::{Candidate, Order, PathScheduler, Waiting};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct RoundRobin {
 }
 
 impl PathScheduler for RoundRobin {
-    fn order(&mut self, _: Instant, _: u64, candidates: &[Candidate], order: &mut Order) {
+    fn order(&mut self, _: Instant, _: Waiting, candidates: &[Candidate], order: &mut Order) {
         let next = candidates.iter().position(|path| Some(path.id) > self.last).unwrap_or(0);
         order.extend(candidates.iter().cycle().skip(next).take(candidates.len()).map(|path| path.id));
     }

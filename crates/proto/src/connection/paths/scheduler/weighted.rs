@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use thalweg_recovery::DataSpace;
 use thalweg_units::Instant;
 
-use super::interface::{Candidate, Order, PathScheduler};
+use super::interface::{Candidate, Order, PathScheduler, Waiting};
 
 /// Once a path has sent so many bytes all counts are halved, so that what was long ago fades.
 const FADE: u64 = 1 << 20;
@@ -18,7 +18,7 @@ pub(super) struct Weighted {
 }
 
 impl PathScheduler for Weighted {
-    fn order(&mut self, _: Instant, _: u64, candidates: &[Candidate], order: &mut Order) {
+    fn order(&mut self, _: Instant, _: Waiting, candidates: &[Candidate], order: &mut Order) {
         self.sent.retain(|(id, _)| candidates.iter().any(|path| path.id == *id));
         let sent = |id| self.sent.iter().find(|(known, _)| *known == id).map_or(0, |(_, bytes)| *bytes);
         order.extend(candidates.iter().map(|path| path.id));
