@@ -61,13 +61,15 @@ fn judge(truths: &[Truth], is_verbose: bool) {
         let world = draw(*number);
         let word = if is_right { "right" } else { "WRONG" };
         println!("{word} {number}: {:?} took {:?} {:?}", truth.primary(), truth.completion, truth.savings);
-        println!("   {:?} {:?} {:?} {:?}", world.path, world.load, world.credit, world.sender.max_rate);
+        let sender = |world: &thalweg_why::world::World| (world.sender.max_rate, world.sender.host);
+        println!("   {:?} {:?} {:?} {:?}", world.path, world.load, world.credit, sender(&world));
         match answer {
             Ok(answer) => {
                 let list: Vec<_> =
                     answer.savings.iter().map(|saving| (saving.cause, saving.share, saving.from, saving.to)).collect();
                 println!("   told {:?} {:?} {:?}", answer.completion, answer.again, list);
-                println!("   {:?} {:?} {:?}", answer.world.path, answer.world.load, answer.world.credit);
+                let (world, range) = (&answer.world, answer.report(None).path.rate_range_bps);
+                println!("   {:?} {:?} {:?} {:?} {range:?}", world.path, world.load, world.credit, sender(world));
             }
             Err(error) => println!("   told {error}"),
         }

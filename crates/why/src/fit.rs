@@ -5,8 +5,9 @@ mod policer;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
-use self::policer::{Policed, policed};
+use self::policer::{Policed, policed, unseen};
 use crate::Cause;
+use crate::course::Course;
 use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
 use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
 
@@ -20,6 +21,8 @@ pub(crate) struct Reading {
     pub(crate) is_whole: bool,
     /// The shortest round trip that was measured, a packet's time on the bottleneck included.
     pub(crate) shortest: Duration,
+    /// When each part of what was sent had left.
+    pub(crate) course: Course,
     /// Packets that were lost.
     pub(crate) declared_lost: u64,
     /// Packets with data.
@@ -66,15 +69,17 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let (rate, bounds, seen) = rate(facts, (first, end));
     // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
     // A host that reads late reads packets that came apart together.
-    let is_late = facts.late.reads() > 0.0;
-    let back = facts.back.thin().filter(|back| *back < seen / THIN as f64 && !is_late);
+    let is_late = facts.reads() > 0.0;
+    let back = thin(facts, seen, end - first).filter(|_| !is_late);
     let (waited, first_packet) = back.map_or((0.0, 0.0), |back| (SMALL / back, LARGE / back));
     let round_trip = (round_trip - waited).max(round_trip / 10.0);
     // So late it read the answer to the first packet as well.
     let answered = facts.silences.early.first().and_then(|early| Some(early.next - early.asked.first()?));
-    let round_trip = match answered.map(|answered| answered - facts.late.reads() - first_packet) {
+    let round_trip = match answered.map(|answered| answered - facts.reads() - first_packet) {
         Some(first) if is_late || back.is_some() => round_trip.min(first.max(0.5)),
-        _ => round_trip,
+        // Data wait for the packets that they leave with; the first packet and its answer do not.
+        Some(first) => round_trip.min((first - LARGE / rate).max(0.5)),
+        None => round_trip,
     };
     let shortest = millis(round_trip);
     let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
@@ -115,6 +120,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         completion,
         is_whole: facts.flight.payload_acked >= facts.waits.bytes(),
         shortest,
+        course: Course::of(&facts.flight.rates.curve, start),
         declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
         knows_rules,
@@ -123,7 +129,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         seen_rate: rate_of(seen),
         stops,
         unclear,
-        policed: policed(facts),
+        policed: policed(facts, &levels.chance),
         drop,
         zero,
         world,
@@ -181,6 +187,22 @@ impl Reading {
     }
 }
 
+/// Worlds with a policer that has let everything through that was sent, and would not let through more at once.
+pub(crate) fn unseen_policers(facts: &Facts, world: &World) -> Vec<World> {
+    if world.has(Cause::Policer) {
+        return Vec::new();
+    }
+    let with = |(part, of)| {
+        let mut world = world.clone();
+        world.path.policer = Some(unseen(&facts.flight.rates.curve, world.path.rate.mul_ratio(part, of)));
+        world
+    };
+    UNSEEN.map(with).to_vec()
+}
+
+/// Of the path's rate, what a policer may let through that was never seen.
+const UNSEEN: [(u64, u64); 2] = [(1, 4), (1, 2)];
+
 /// When the last data had arrived and that could be known, milliseconds. A peer that has everything may close without
 /// another acknowledgment.
 fn end(facts: &Facts, round_trip: f64) -> f64 {
@@ -234,8 +256,9 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     if let Some(initial_rtt) = number("initial_rtt") {
         sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));
     }
-    sender.host = Host { timers: millis(facts.late.timers()), reads: millis(facts.late.reads()) };
     sender.max_rate = number("max_rate").map(|rate| Rate::from_bps(rate as u64));
+    let timers = facts.late.timers(sender.max_rate.is_some());
+    sender.host = Host { timers: millis(timers), reads: millis(facts.reads()) };
     let largest = facts.largest_packet.clamp(1200, 65_000);
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
     (sender, is_known)
@@ -245,7 +268,8 @@ fn sender(facts: &Facts) -> (Sender, bool) {
 /// through.
 fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f64) {
     let rates = &facts.flight.rates;
-    let mean = facts.flight.bytes as f64 / (end - first).max(1.0);
+    // What was lost has not come through.
+    let mean = facts.flight.delivered as f64 / (end - first).max(1.0);
     let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
     let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);
     let top = rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0)).unwrap_or(mean).max(mean);
@@ -262,7 +286,7 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
-    let (is_late, is_thin) = (facts.late.reads() > 0.0, facts.back.thin().is_some_and(|back| back < top / THIN as f64));
+    let (is_late, is_thin) = (facts.reads() > 0.0, thin(facts, top, end - first).is_some());
     match queued.filter(|_| !is_late && !is_thin) {
         Some(rate) if rate > 0.75 * top && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
         _ if is_thin || is_late => {
@@ -298,6 +322,13 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             (middle * on_wire, Some((top * on_wire, most * on_wire)), top * on_wire)
         }
     }
+}
+
+/// The rate of a way back that is too thin for what came through at `seen`, or for what was sent in so long: where
+/// acknowledgments wait for each other, what was sent shows more than what they say.
+fn thin(facts: &Facts, seen: f64, length: f64) -> Option<f64> {
+    let sent = facts.flight.bytes as f64 / length.max(1.0);
+    facts.back.thin().filter(|back| *back < seen.max(sent) / THIN as f64)
 }
 
 /// So much faster than the limit that was set, something did not wait for it: a ratio.

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 pub(crate) use self::arrivals::Arrivals;
 use self::back::Back;
+pub(crate) use self::curve::Curve;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frames::{Frames, Received};
@@ -33,6 +34,8 @@ const BACK: f64 = 1.0;
 /// Times further from the last one than this are wrong, unless so many in a row are; milliseconds.
 const LEAP: f64 = 3_600_000.0;
 const LEAPS: u64 = 5;
+/// Times between reads from this share of the shortest round trip on are round trips.
+const ROUND: f64 = 0.9;
 /// No log is longer, milliseconds.
 const LONGEST: f64 = 1e10;
 
@@ -259,6 +262,13 @@ impl Facts {
             self.flight.acked(now, ack, &mut |number, sent| silences.acked(number, sent));
         }
         self.waits.credit.frames(&frames, self.flight.payload_acked);
+    }
+
+    /// How long packets wait at the sender until they are read, milliseconds; zero where they do not.
+    pub(crate) fn reads(&self) -> f64 {
+        let (reads, shortest) = (self.late.reads(), self.flight.least.unwrap_or(f64::MAX));
+        // An application that pauses reads once a round trip at most: how much of it is the host's is open.
+        if reads > ROUND * shortest && !self.waits.pauses.is_empty() { shortest / 2.0 } else { reads }
     }
 
     /// Round-trip times of packets, milliseconds.

@@ -30,6 +30,7 @@ mod answer;
 mod bins;
 mod cause;
 mod compare;
+mod course;
 mod fit;
 mod gather;
 pub mod read;

@@ -384,13 +384,21 @@ impl World {
     }
 }
 
-/// [`World::run`] of each, on all processors: a run is one thread's work, and which ends first changes nothing.
+/// [`World::run`] of each.
 pub(crate) fn run_all(worlds: &[World]) -> Result<Vec<Option<Duration>>, PlanError> {
+    run_each(worlds, |world| world.run(None))
+}
+
+/// Runs each on all processors: a run is one thread's work, and which ends first changes nothing.
+pub(crate) fn run_each<T: Send>(
+    worlds: &[World],
+    run: impl Fn(&World) -> Result<T, PlanError> + Sync,
+) -> Result<Vec<T>, PlanError> {
     let next = AtomicUsize::new(0);
     let work = || -> Vec<_> {
         std::iter::from_fn(|| {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            worlds.get(at).map(|world| (at, world.run(None)))
+            worlds.get(at).map(|world| (at, run(world)))
         })
         .collect()
     };

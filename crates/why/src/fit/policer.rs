@@ -4,7 +4,7 @@ use thalweg_link::Policer;
 use thalweg_units::Rate;
 
 use crate::bins::Bins;
-use crate::gather::Facts;
+use crate::gather::{Curve, Facts};
 
 /// A policer has dropped at least so many packets.
 const LEAST: usize = 6;
@@ -14,6 +14,9 @@ const APART: f64 = 30_000.0;
 const NEAR: f64 = 0.04;
 /// What a loss may be off, bytes.
 const OFF: f64 = 4500.0;
+
+/// One packet more, which the last point of the curve does not count; bytes.
+const LARGEST: u64 = 1500;
 
 /// A policer, and the losses that are not its own.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Policed {
 struct Point {
     time: f64,
     passed: f64,
+    /// Those that had been sent before it.
+    before: f64,
     index: u64,
 }
 
@@ -38,7 +43,8 @@ fn points(facts: &Facts) -> Vec<Point> {
     let mut dropped = 0.0;
     let mut list = Vec::new();
     for lost in facts.flight.losses.lost.values() {
-        list.push(Point { time: lost.sent, passed: lost.before as f64 - dropped, index: lost.index });
+        let before = lost.before as f64;
+        list.push(Point { time: lost.sent, passed: before - dropped, before, index: lost.index });
         dropped += f64::from(lost.size);
     }
     list
@@ -50,6 +56,7 @@ fn rate(points: &[Point]) -> Option<(f64, bool)> {
     let apart = (span / 4.0).clamp(APART / 5.0, APART);
     let tolerance = NEAR.max(1500.0 / apart);
     let mut slopes = Bins::default();
+    let mut list = Vec::new();
     let mut to = 0;
     for from in points {
         while points.get(to).is_some_and(|point| point.passed - from.passed < apart) {
@@ -57,7 +64,9 @@ fn rate(points: &[Point]) -> Option<(f64, bool)> {
         }
         let Some(end) = points.get(to) else { break };
         if end.time > from.time {
-            slopes.add((end.passed - from.passed) / (end.time - from.time), 1.0);
+            let slope = (end.passed - from.passed) / (end.time - from.time);
+            slopes.add(slope, 1.0);
+            list.push(slope);
         }
     }
     let total = slopes.total();
@@ -68,14 +77,29 @@ fn rate(points: &[Point]) -> Option<(f64, bool)> {
         slopes.iter().filter(|(slope, _)| (slope / rate - 1.0).abs() <= tolerance).map(|(_, weight)| weight).sum()
     };
     let best = slopes.iter().map(|(rate, _)| (rate, around(rate))).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // Between losses a policer never lets through more, and less only while its bucket is full.
-    let above: f64 =
-        slopes.iter().filter(|(slope, _)| *slope > best.0 * (1.0 + 2.0 * tolerance)).map(|(_, weight)| weight).sum();
+    // Between losses a policer never lets through more, and less only while its bucket is full. What a queue drops
+    // before the bucket is empty for the first time is not the policer's.
+    let is_near = |slope: &f64| (slope / best.0 - 1.0).abs() <= tolerance;
+    let own = &list[list.iter().position(is_near)?..];
+    let above = own.iter().filter(|slope| **slope > best.0 * (1.0 + 2.0 * tolerance)).count() as f64;
+    let total = own.len() as f64;
     (best.1 >= 0.4 * total && above <= 0.2 * total).then_some((best.0, total >= 30.0 && best.1 >= 0.75 * total))
 }
 
-/// The policer that the losses look like.
-pub(super) fn policed(facts: &Facts) -> Option<Policed> {
+/// The policer of a rate that would have let all of this through: with the least burst that does.
+pub(super) fn unseen(curve: &Curve, rate: Rate) -> Policer {
+    let rate_per_ms = rate.bps() as f64 / 8000.0;
+    let (mut least, mut burst) = (f64::INFINITY, 0.0_f64);
+    for (time, sent) in curve.points() {
+        let level = *sent as f64 - rate_per_ms * time;
+        least = least.min(level);
+        burst = burst.max(level - least);
+    }
+    Policer { rate, burst: burst as u64 + LARGEST }
+}
+
+/// The policer that the losses look like, of which `chance` are those that no full queue explains.
+pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let points = points(facts);
     if points.len() < LEAST {
         return None;
@@ -96,6 +120,8 @@ pub(super) fn policed(facts: &Facts) -> Option<Policed> {
             (most, at) = (level, point.time);
         }
     }
+    // A queue loses those again that found it full.
+    others.retain(|index| chance.binary_search(index).is_ok());
     others.sort_unstable();
     own.reverse();
     let first = *own.first()?;
@@ -104,8 +130,49 @@ pub(super) fn policed(facts: &Facts) -> Option<Policed> {
     }
     // The bucket was full when the least had passed beside the rate.
     let before = facts.flight.rates.curve.points().iter().filter(|(time, _)| *time <= first.time);
-    let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.passed - rate * first.time, f64::min);
-    let burst = (first.passed - rate * first.time - least).max(3000.0) as u64;
+    let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.before - rate * first.time, f64::min);
+    // What was lost before its first own passed it, and was lost behind it.
+    let burst = (first.before - rate * first.time - least).max(3000.0) as u64;
     let own = own.iter().map(|point| point.time).collect();
     Some(Policed { policer: Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst }, others, own, is_sure })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policer_that_was_not_seen_lets_through_what_was_sent_and_hardly_more() {
+        let mut curve = Curve::default();
+        for round in 0..5 {
+            for packet in 0..10 << round {
+                curve.add(f64::from(round * 100) + f64::from(packet) * 0.01, 1200);
+            }
+        }
+        let policer = unseen(&curve, Rate::from_bps(4_000_000));
+        let per_ms = policer.rate.bps() as f64 / 8000.0;
+        let passes = |burst: f64| {
+            let (mut tokens, mut last) = (burst, 0.0);
+            curve.points().iter().all(|(time, _)| {
+                tokens = burst.min(tokens + (time - last) * per_ms) - 1200.0;
+                last = *time;
+                tokens >= 0.0
+            })
+        };
+        assert!(passes(policer.burst as f64) && !passes(policer.burst as f64 - 2500.0), "{policer:?}");
+    }
+
+    #[test]
+    fn losses_before_a_bucket_is_empty_do_not_hide_its_policer() {
+        // A queue loses every tenth packet at 100 bytes a millisecond; then a policer lets 50 through of as much.
+        let at = |time: f64, passed: f64| Point { time, passed, before: passed, index: 0 };
+        let mut points: Vec<Point> =
+            (0..10).map(|loss| at(f64::from(loss) * 100.0, f64::from(loss) * 10_000.0)).collect();
+        points.extend((1..100).map(|loss| at(1000.0 + f64::from(loss) * 40.0, 100_000.0 + f64::from(loss) * 2000.0)));
+        let (read, _) = rate(&points).unwrap();
+        assert!((read / 50.0 - 1.0).abs() < 0.04, "{read}");
+        // Faster times in between are not those of a policer.
+        points.extend((1..40).map(|loss| at(5000.0 + f64::from(loss) * 100.0, 300_000.0 + f64::from(loss) * 10_000.0)));
+        assert_eq!(rate(&points), None);
+    }
 }

@@ -23,7 +23,7 @@ impl Default for Curve {
 
 impl Curve {
     /// A packet of so many bytes on the wire was sent; returns what was before it.
-    pub(super) fn add(&mut self, now: f64, size: u64) -> u64 {
+    pub(crate) fn add(&mut self, now: f64, size: u64) -> u64 {
         let before = self.bytes;
         self.bytes += size;
         if self.seen.is_multiple_of(self.every) {

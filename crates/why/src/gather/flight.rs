@@ -73,9 +73,10 @@ pub(crate) struct Flight {
     ahead: VecDeque<(u64, Sent)>,
     /// Below it, neither acknowledged nor forgotten.
     holes: BTreeMap<u64, Sent>,
-    delivered: u64,
+    /// Bytes of packets that were acknowledged.
+    pub(crate) delivered: u64,
     last_delivery: f64,
-    steps: VecDeque<(f64, u64)>,
+    steps: VecDeque<Step>,
     no_rate_until: f64,
     train: Train,
     pub(crate) last_round_trip: Option<f64>,
@@ -160,6 +161,16 @@ const SAMPLES: [u64; 2] = [3, 12];
 /// By so much the large ones take longer where that can be told, milliseconds.
 const LONGER: f64 = 0.25;
 
+/// What had been delivered when.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// When the newest of it arrived, plus half a round trip, milliseconds.
+    time: f64,
+    delivered: u64,
+    /// The round trip of the newest, without what the receiver waited, milliseconds.
+    net: f64,
+}
+
 /// Packets that left together: what stretches their acknowledgments is the bottleneck.
 #[derive(Clone, Copy, Debug, Default)]
 struct Train {
@@ -172,6 +183,9 @@ struct Train {
 
 /// Acknowledgments that are later than this tell little of when packets arrived, milliseconds.
 const LATE: f64 = 10.0;
+
+/// No acknowledgment waits longer, whatever it says; milliseconds.
+const LONGEST_DELAY: f64 = 100.0;
 
 /// A train has at least so many bytes behind its first acknowledgment.
 const TRAIN: u64 = 4 * 1200;
@@ -233,6 +247,8 @@ impl Flight {
             }
         }
         let is_new = newest.is_some();
+        // What an acknowledgment counts had arrived by then, half a round trip earlier.
+        let arrived = now - if is_new { ack.delay.clamp(0.0, LONGEST_DELAY) } else { 0.0 };
         let is_whole = !ack.is_cut && self.losses.holes == holes;
         if let Some(sent) = newest {
             self.sample(now, &sent, ack.delay);
@@ -251,7 +267,7 @@ impl Flight {
         while self.holes.len() > HOLES {
             self.holes.pop_first();
         }
-        self.step(now);
+        self.step(now, arrived);
     }
 
     /// A packet arrived after later ones.
@@ -313,13 +329,15 @@ impl Flight {
     }
 
     /// The rate over the last acknowledgments.
-    fn step(&mut self, now: f64) {
+    fn step(&mut self, now: f64, arrived: f64) {
         if now < self.no_rate_until {
             return;
         }
+        let arrived = self.steps.back().map_or(arrived, |last| last.time.max(arrived));
+        let net = self.net.last.unwrap_or(0.0);
         match self.steps.back_mut() {
-            Some(last) if last.0 == now => last.1 = self.delivered,
-            _ => self.steps.push_back((now, self.delivered)),
+            Some(last) if last.time == arrived => (last.delivered, last.net) = (self.delivered, net.min(last.net)),
+            _ => self.steps.push_back(Step { time: arrived, delivered: self.delivered, net }),
         }
         if self.steps.len() > STEPS {
             self.steps.pop_front();
@@ -327,18 +345,17 @@ impl Flight {
         let round_trip = self.last_round_trip.unwrap_or(0.0);
         // Long enough for the grain of acknowledgments and of delays in hosts, shorter than the path.
         let least = (round_trip / 4.0).clamp(4.0, 100.0);
-        let from = self
-            .steps
-            .iter()
-            .rev()
-            .find(|(time, delivered)| now - time >= least && self.delivered - delivered >= 16 * 1200);
-        if let Some((time, delivered)) = from
-            && now - time <= 4.0 * round_trip.max(least)
+        let is_enough = |step: &&Step| arrived - step.time >= least && self.delivered - step.delivered >= 16 * 1200;
+        let from = self.steps.iter().rev().find(is_enough);
+        if let Some(Step { time, delivered, .. }) = from
+            && arrived - time <= 4.0 * round_trip.max(least)
         {
             let bytes = (self.delivered - delivered) as f64;
-            self.rates.short.add(bytes / (now - time), bytes);
-            let rate = bytes / (now - time);
-            let net = self.net.last.unwrap_or(0.0);
+            let rate = bytes / (arrived - time);
+            self.rates.short.add(rate, bytes);
+            // Behind a queue all packets wait; what comes late by itself does so alone.
+            let shortest = self.steps.iter().rev().take_while(|step| step.time >= *time);
+            let net = shortest.map(|step| step.net).fold(net, f64::min);
             let waited = self.srtt.unwrap_or(0.0).min(net) - self.net.least.unwrap_or(0.0);
             // What waits is several packets, and no more than is on its way.
             let backlog = rate * waited;
@@ -445,5 +462,55 @@ impl Flight {
     /// Packets that were neither acknowledged nor declared lost, at the end of the log.
     pub(crate) fn unanswered(&self) -> usize {
         self.ahead.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets that leave a millisecond apart, and take 50 ms, and as much more as `more` says for each.
+    fn flight(more: impl Fn(u64) -> f64) -> Flight {
+        let mut flight = Flight::default();
+        let mut acks: Vec<(f64, u64)> = (0..400).map(|number| (number as f64 + 50.0 + more(number), number)).collect();
+        acks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut acks = acks.into_iter().peekable();
+        for now in 0..1000 {
+            if now < 400 {
+                flight.index += 1;
+                flight.sent(now as f64, now, 1200, 1000);
+            }
+            while let Some((time, number)) = acks.next_if(|(time, _)| *time <= now as f64) {
+                let ack = Ack { ranges: vec![(number, number)], is_cut: false, delay: 0.0 };
+                flight.acked(time, &ack, &mut |_, _| ());
+            }
+        }
+        flight
+    }
+
+    #[test]
+    fn a_queue_is_where_all_packets_wait() {
+        assert_eq!(flight(|_| 0.0).rates.queued.total(), 0.0);
+        let single = |number: u64| if number % 8 == 7 { 7.5 } else { 0.0 };
+        assert_eq!(flight(single).rates.queued.total(), 0.0, "some that are late by themselves");
+        let queue = |number: u64| (number as f64 / 4.0).min(60.0);
+        assert!(flight(queue).rates.queued.total() > 0.0);
+    }
+
+    #[test]
+    fn how_long_a_receiver_waits_with_acknowledgments_does_not_change_the_rate() {
+        let rate = |delay: f64| {
+            let mut flight = Flight::default();
+            for number in 0..400_u64 {
+                flight.sent(number as f64, number, 1200, 1000);
+            }
+            for last in (19..400_u64).step_by(20) {
+                let delay = if last % 40 == 19 { delay } else { 0.0 };
+                let ack = Ack { ranges: vec![(last - 19, last)], is_cut: false, delay };
+                flight.acked(last as f64 + 500.0 + delay, &ack, &mut |_, _| ());
+            }
+            flight.rates.short.quantile(1.0).unwrap()
+        };
+        assert!((rate(15.0) / rate(0.0) - 1.0).abs() < 0.02, "{} and {}", rate(15.0), rate(0.0));
     }
 }

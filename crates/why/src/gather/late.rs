@@ -20,6 +20,8 @@ pub(crate) struct Late {
     pub(crate) bursts: Bins,
     /// By how much that is more than the pacer's rate asks for.
     pub(crate) excess: Bins,
+    /// Those of the times between such instants that are longer than the pacer asks for.
+    overdue: Bins,
 }
 
 impl Late {
@@ -55,7 +57,11 @@ impl Late {
                 if let (Some((at, bytes)), Some(rate), true) = (*last, self.rate, is_paced && !is_prompted) {
                     let due = bytes as f64 / rate;
                     self.bursts.add(now - at, 1.0);
-                    self.excess.add((now - at - due).max(1e-3), 1.0);
+                    let excess = now - at - due;
+                    self.excess.add(excess.max(1e-3), 1.0);
+                    if excess > LEAST / 4.0 && excess > (now - at) / 8.0 {
+                        self.overdue.add(now - at, 1.0);
+                    }
                 }
                 *last = Some((now, size));
             }
@@ -70,12 +76,49 @@ impl Late {
     }
 
     /// Of what the sender's timers are multiples, milliseconds; zero where they are in time.
-    pub(crate) fn timers(&self) -> f64 {
+    pub(crate) fn timers(&self, is_capped: bool) -> f64 {
         let (Some(least), Some(excess)) = (self.bursts.quantile(0.1), self.excess.quantile(0.5)) else { return 0.0 };
         let is_seen = self.bursts.total() >= 5.0;
-        if is_seen && least >= LEAST && excess > LEAST / 4.0 && excess > least / 8.0 { least } else { 0.0 }
+        if is_seen && least >= LEAST && excess > LEAST / 4.0 && excess > least / 8.0 {
+            return least;
+        }
+        // A short transfer shows few of them; a timer in time is never that late, unless a limit that was set holds it.
+        let is_few = !is_capped && self.overdue.total() >= FEW;
+        let few = self.overdue.quantile(0.0).filter(|least| *least >= LEAST && is_few);
+        few.filter(|_| self.overdue.total() > OFTEN * self.bursts.total()).unwrap_or(0.0)
     }
 }
 
+/// So many overdue departures, and this share of all, say that timers are late.
+const FEW: f64 = 2.0;
+const OFTEN: f64 = 0.3;
 /// Shorter times are what any host takes, milliseconds.
 const LEAST: f64 = 4.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Departures that the pacer asks for every 10 ms and that a host lets go at multiples of `grain` milliseconds.
+    fn late(grain: f64, departures: u32) -> Late {
+        let mut late = Late::default();
+        late.rate(8.0 * 1200.0 * 100.0);
+        let mut now = 0.0_f64;
+        for _ in 0..departures {
+            late.sent(now, 1200, true);
+            now = if grain > 0.0 { ((now + 10.0) / grain).ceil() * grain } else { now + 10.0 };
+        }
+        late
+    }
+
+    #[test]
+    fn few_departures_show_timers_that_are_late() {
+        for departures in [3, 4, 20] {
+            assert_eq!(late(0.0, departures).timers(false), 0.0, "in time");
+            let timers = late(64.0, departures).timers(false);
+            assert!((timers / 64.0 - 1.0).abs() < 0.02, "{departures}: {timers}");
+        }
+        assert_eq!(late(64.0, 2).timers(false), 0.0, "one may be chance");
+        assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
+    }
+}

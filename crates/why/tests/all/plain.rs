@@ -207,3 +207,42 @@ fn acknowledgments_that_wait_for_each_other_do_not_make_a_transfer_longer() {
         assert!((read - 1.0).abs() < 0.1 && answer.primary() == Some(Cause::WayBack), "{is_up}: {read}");
     }
 }
+
+#[test]
+fn a_slow_path_is_not_read_faster_or_longer_for_what_its_short_queue_loses() {
+    for is_up in [false, true] {
+        let mut world = world();
+        (world.path.rate, world.path.back) = ("500 kbps".parse().unwrap(), "500 kbps".parse().unwrap());
+        (world.path.round_trip, world.path.queue) = (Duration::from_millis(10), 15_000);
+        world.load = Load { bytes: 100_000, is_up, ..world.load };
+        world.sender.policies = "controller=new-reno, start=standard, reordering=fixed".parse().unwrap();
+        let answer = answer(&world).unwrap();
+        let path = &answer.world.path;
+        let rate = path.rate.bps() as f64 / world.path.rate.bps() as f64;
+        assert!((0.93..1.07).contains(&rate), "{is_up}: {rate}");
+        // A packet takes 24 ms on it.
+        assert!(path.round_trip < Duration::from_millis(34), "{is_up}: {:?}", path.round_trip);
+    }
+}
+
+#[test]
+fn an_application_that_pauses_is_told_from_a_host_that_reads_late() {
+    let mut world = world();
+    world.path.round_trip = Duration::from_millis(190);
+    world.load = Load { bytes: 380_000, pieces: 29, pause: Duration::from_millis(15), ..world.load };
+    world.sender.host.reads = Duration::from_millis(100);
+    let answer = answer(&world).unwrap();
+    assert_eq!(answer.primary(), Some(Cause::Application));
+    let read = answer.world.path.round_trip;
+    assert!(read > Duration::from_millis(80) && read < Duration::from_millis(300), "{read:?}");
+}
+
+#[test]
+fn the_range_of_a_slow_start_leaves_open_a_policer_that_let_it_through() {
+    let mut world = world();
+    (world.path.rate, world.path.back) = ("400 Mbps".parse().unwrap(), "400 Mbps".parse().unwrap());
+    (world.path.round_trip, world.path.queue) = (Duration::from_millis(100), 5_000_000);
+    world.load.bytes = 250_000;
+    let first = answer(&world).unwrap().savings[0];
+    assert!(first.cause == Cause::Start && first.from < first.share - 0.15, "{first:?}");
+}
