@@ -1,13 +1,14 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
 mod policer;
+pub(crate) mod rules;
 
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
 use self::policer::{Policed, policed};
 use crate::Cause;
-use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
+use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence, Stack};
 use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
 
 /// A path as read off a log, and what was sent over it.
@@ -67,7 +68,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
     // A host that reads late reads packets that came apart together.
     let is_late = facts.late.reads() > 0.0;
-    let back = facts.back.thin().filter(|back| *back < seen / THIN as f64 && !is_late);
+    let back = facts.thin_back().filter(|back| *back < seen / THIN as f64 && !is_late);
     let (waited, first_packet) = back.map_or((0.0, 0.0), |back| (SMALL / back, LARGE / back));
     let round_trip = (round_trip - waited).max(round_trip / 10.0);
     // So late it read the answer to the first packet as well.
@@ -212,10 +213,6 @@ fn last_data(facts: &Facts) -> f64 {
 /// The largest first window that a sender without a configuration is taken to have, bytes.
 const MOST_AT_FIRST: u64 = 1 << 20;
 
-/// The rules of a sender that does not tell them.
-const ASSUMED: &str = "controller=cubic, start=standard, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, \
-                       mark=reduce, undo=off";
-
 fn sender(facts: &Facts) -> (Sender, bool) {
     let mut sender = Sender::default();
     let own = facts.header.own.as_ref();
@@ -223,7 +220,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let policies = own.and_then(|own| own.get("policies")).and_then(serde_json::Value::as_str);
     let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
     let is_known = read.is_some();
-    sender.policies = read.unwrap_or_else(|| ASSUMED.parse().unwrap_or_default());
+    sender.policies = read.unwrap_or_else(|| rules::assumed(facts).parse().unwrap_or_default());
     match number("initial_window") {
         Some(window) => sender.initial_window = window as u64,
         // What left before any answer had room in the first window.
@@ -245,7 +242,10 @@ fn sender(facts: &Facts) -> (Sender, bool) {
 /// through.
 fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f64) {
     let rates = &facts.flight.rates;
-    let mean = facts.flight.bytes as f64 / (end - first).max(1.0);
+    let is_ours = facts.stack() == Stack::Ours;
+    // Of senders that lose much in a full queue, a part of what was sent has not come through.
+    let through = if is_ours { facts.flight.bytes } else { facts.flight.delivered() };
+    let mean = through as f64 / (end - first).max(1.0);
     let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
     let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);
     let top = rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0)).unwrap_or(mean).max(mean);
@@ -259,10 +259,10 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             .sum();
         around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
     });
-    let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS);
+    let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS || !is_ours);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
-    let (is_late, is_thin) = (facts.late.reads() > 0.0, facts.back.thin().is_some_and(|back| back < top / THIN as f64));
+    let (is_late, is_thin) = (facts.late.reads() > 0.0, facts.thin_back().is_some_and(|back| back < top / THIN as f64));
     match queued.filter(|_| !is_late && !is_thin) {
         Some(rate) if rate > 0.75 * top && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
         _ if is_thin || is_late => {
@@ -279,6 +279,8 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
         _ => {
             // It is anything above; the middle of what paths have.
             let most = UNKNOWN_MOST.max(top);
+            // A sender that paces evenly meets a queue as soon as it comes near the rate.
+            let low = if is_ours || !is_flat(facts) { top } else { (CLEAR_OF * top).min(most) };
             // What is set by hand is set for paths like the one.
             let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
             let cap = facts.header.own.as_ref().and_then(|own| own.get("max_rate")?.as_f64()).map(|bps| bps / 8000.0);
@@ -295,9 +297,18 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
                 (true, false) => (2.5 * top).min(most),
                 _ => math::sqrt(top * most),
             };
-            (middle * on_wire, Some((top * on_wire, most * on_wire)), top * on_wire)
+            (middle.max(low) * on_wire, Some((low * on_wire, most * on_wire)), top * on_wire)
         }
     }
+}
+
+/// How far a path is above what was sent over it without any queue, at least: a ratio.
+const CLEAR_OF: f64 = 1.6;
+
+/// Whether hardly any packet waited.
+fn is_flat(facts: &Facts) -> bool {
+    let at = |share: f64| facts.round_trips().quantile(share).unwrap_or(0.0);
+    at(0.9) - at(0.0) < 0.1 * at(0.0) + 1.0
 }
 
 /// So much faster than the limit that was set, something did not wait for it: a ratio.
@@ -329,7 +340,12 @@ impl Levels {
         let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
         at_loss.sort_by(f64::total_cmp);
         // What a packet waited at most, of those that were beside a lost one.
-        let top = at_loss.last().copied().unwrap_or(0.0).min(highest.max(1.0));
+        let top = match facts.stack() {
+            Stack::Ours => at_loss.last(),
+            // Others lose more in a full queue, and a few beside a suspension seem to have waited longer.
+            _ => at_loss.get(at_loss.len() * 9 / 10),
+        };
+        let top = top.copied().unwrap_or(0.0).min(highest.max(1.0));
         if top < (4.0 * packet).max(round_trip * 0.1) {
             let queue = (highest * rate * 1.2).max(2.0 * bdp).max(LEAST_QUEUE);
             return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };
