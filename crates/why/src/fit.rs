@@ -27,6 +27,8 @@ pub(crate) struct Reading {
     pub(crate) packets: u64,
     /// Whether the sender's rules are known.
     pub(crate) knows_rules: bool,
+    /// Whether they are assumed to be those that the stack ships.
+    pub(crate) is_assumed: bool,
     /// Losses that a full queue explains, and those by chance.
     pub(crate) losses: (u64, u64),
     /// The rates between which the bottleneck's is, if it never showed; on the wire.
@@ -119,6 +121,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
         knows_rules,
+        is_assumed: matches!(facts.stack(), Stack::Quinn | Stack::Noq | Stack::Quiche),
         losses: (levels.full, levels.chance.len() as u64),
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),

@@ -9,6 +9,7 @@ use nodes::registry;
 use thalweg_link::{DirectionConfig, LossModel, QueueLimit, RateModel};
 use thalweg_sim::{FlowPlan, LogFile, LogFiles, PathPlan, Plan, Record, RunResult, Traffic, run_with};
 use thalweg_units::Duration;
+use thalweg_why::Log;
 use thalweg_why::read::{Item, read};
 
 /// Logs by their end and connection.
@@ -101,6 +102,24 @@ fn logs_are_in_the_time_of_the_run() {
             // Each end begins with its connection, and ends with the transfer.
             assert!(first < 1.0 && last > took - 50.0 && last < took + 500.0, "{stack}: {first} {last} {took}");
             assert!(sent > if is_client { 10 } else { 200 }, "{stack}: {sent}");
+        }
+    }
+}
+
+#[test]
+fn the_sender_s_log_is_answered() {
+    for stack in stacks().into_iter().filter(|stack| *stack != "quiche-bbr") {
+        let (result, logs) = logs(stack);
+        let took = result.flows[0].completion.unwrap().as_secs_f64();
+        let log = logs.into_iter().find(|((is_client, _), _)| !is_client).unwrap().1;
+        match Log::read(&*log).unwrap().answer() {
+            Ok(answer) => {
+                assert!((answer.completion.as_secs_f64() / took - 1.0).abs() < 0.1, "{stack}: {took} {answer:?}");
+                let rate = answer.world.path.rate.bps() as f64 / 5e6;
+                assert!((0.8..1.2).contains(&rate), "{stack}: {:?}", answer.world.path);
+            }
+            // Its log has no frames.
+            Err(error) => assert!(stack == "quinn" && error.to_string().contains("no frames"), "{stack}: {error}"),
         }
     }
 }
