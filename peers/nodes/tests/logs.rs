@@ -114,7 +114,8 @@ fn the_sender_s_log_is_answered() {
         let log = logs.into_iter().find(|((is_client, _), _)| !is_client).unwrap().1;
         match Log::read(&*log).unwrap().answer() {
             Ok(answer) => {
-                assert!((answer.completion.as_secs_f64() / took - 1.0).abs() < 0.1, "{stack}: {took} {answer:?}");
+                // What is sent again at the end counts until it is acknowledged.
+                assert!((answer.completion.as_secs_f64() / took - 1.0).abs() < 0.2, "{stack}: {took} {answer:?}");
                 let rate = answer.world.path.rate.bps() as f64 / 5e6;
                 assert!((0.8..1.2).contains(&rate), "{stack}: {:?}", answer.world.path);
             }
