@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! FOLDER/packets.pcapng               every datagram at the client and at the server of its flow, in virtual time
-//! FOLDER/ODCID_client.sqlog, …        the events of a connection; in a folder for each flow if there are several
+//! FOLDER/ODCID_client.sqlog, …        the events of a connection, in a folder for each flow if there are several;
+//!                                     rival stacks write their own
 //! ```
 //!
 //! The capture has two interfaces for each flow, "FLOW client" and "FLOW server": a datagram that crosses the network
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_proto::observe::{ObservedConnection, Observer, ObserverFactory};
 use thalweg_proto::qlog::{self, QlogWriter};
 use thalweg_proto::rustls::KeyLog;
-use thalweg_sim::{IP_UDP_HEADERS, Plan, Seen, Tap};
+use thalweg_sim::{IP_UDP_HEADERS, LogFile, LogFiles, Plan, Seen, Tap};
 
 use crate::engine::Engine;
 pub use crate::engine::{TraceError, Traced};
@@ -113,8 +114,10 @@ impl Files {
                 folder.push(file_name(&[&number.to_string(), &flow.name]));
                 make(&folder)?;
             }
-            let qlogs: Arc<dyn ObserverFactory> = Arc::new(QlogFiles { folder, written: written.clone() });
-            flow.observers = [Some(qlogs.clone()), Some(qlogs)];
+            let qlogs = Arc::new(QlogFiles { folder, written: written.clone() });
+            let observers: Arc<dyn ObserverFactory> = qlogs.clone();
+            flow.observers = [Some(observers.clone()), Some(observers)];
+            flow.log_files = Some(qlogs);
             flow.key_log = Some(Arc::new(Secrets(capture.clone())));
         }
         Ok(Files { written, capture })
@@ -208,23 +211,38 @@ struct QlogFiles {
     written: Arc<Mutex<Written>>,
 }
 
-impl ObserverFactory for QlogFiles {
-    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
-        let path = self.folder.join(qlog::file_name(connection));
+impl QlogFiles {
+    /// Opens a file, and makes of it what writes into it.
+    fn create<T>(&self, name: &str, begin: impl FnOnce(Watched) -> io::Result<T>) -> Option<T> {
+        let path = self.folder.join(name);
         let opened = File::create(&path).and_then(|file| {
-            let out = Watched { out: BufWriter::new(file), path: path.clone(), written: self.written.clone() };
-            QlogWriter::new(out, connection, None)
+            begin(Watched { out: BufWriter::new(file), path: path.clone(), written: self.written.clone() })
         });
         match opened {
             Ok(writer) => {
                 lock(&self.written).files.push(path);
-                Some(Box::new(writer))
+                Some(writer)
             }
             Err(error) => {
                 lock(&self.written).note(&path, error);
                 None
             }
         }
+    }
+}
+
+impl ObserverFactory for QlogFiles {
+    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
+        let writer = self.create(&qlog::file_name(connection), |out| QlogWriter::new(out, connection, None))?;
+        Some(Box::new(writer))
+    }
+}
+
+impl LogFiles for QlogFiles {
+    fn open(&self, is_client: bool, connection: &str) -> Option<LogFile> {
+        let end = if is_client { "client" } else { "server" };
+        let out = self.create(&format!("{connection}_{end}.sqlog"), Ok)?;
+        Some(Box::new(out))
     }
 }
 

@@ -9,6 +9,7 @@
 //! | what is to be simulated, and what came out | [`Plan`], [`RunResult`] |
 //! | the loop | [`run`], [`run_with`] |
 //! | watching datagrams | [`run_tapped`], [`Tap`] |
+//! | logs that stacks write themselves | [`LogFiles`] |
 //! | what a host must be able to do | [`Host`] |
 //! | stacks: what a transport must be able to do, the host that every one of them has, stacks by name | [`Stack`], [`Node`], [`StackFactory`], [`Registry`] |
 //! | addresses of clients that change | [`Move`] |
@@ -51,6 +52,7 @@ mod frames;
 mod hash;
 mod host;
 mod ledger;
+mod logs;
 mod meter;
 mod plan;
 mod quic;
@@ -66,6 +68,7 @@ mod world;
 pub use floor::{Floor, Framing};
 pub use frames::{FrameLog, Frames, TrackResult};
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
+pub use logs::{LogFile, LogFiles};
 pub use meter::{Meter, Transfer};
 pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, SavedState};
 pub use registry::Registry;

@@ -13,6 +13,7 @@ use thalweg_recovery::{Policies, SavedPath};
 use thalweg_units::{Duration, Rate};
 
 use crate::departures;
+use crate::logs::LogFiles;
 use crate::stack::Settings;
 use crate::traffic::Traffic;
 
@@ -102,6 +103,8 @@ pub struct FlowPlan {
     pub server_host: HostModel,
     /// Someone else who wants to see the client's and the server's events (a qlog writer).
     pub observers: [Option<Arc<dyn ObserverFactory>>; 2],
+    /// Where a stack that has no observers puts the qlog that it writes itself.
+    pub log_files: Option<Arc<dyn LogFiles>>,
     /// Gets the TLS secrets of the flow's connections, of both ends, if the stack has any. Without packet
     /// protection ([`Crypto::Null`]) they protect nothing but the handshake's messages.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -126,6 +129,7 @@ impl FlowPlan {
             client_host: HostModel::IDEAL,
             server_host: HostModel::IDEAL,
             observers: [None, None],
+            log_files: None,
             key_log: None,
         }
     }

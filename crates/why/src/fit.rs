@@ -1,6 +1,7 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
 mod policer;
+pub(crate) mod rules;
 
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
@@ -8,7 +9,7 @@ use thalweg_units::{Duration, Rate, math};
 use self::policer::{Policed, policed, unseen};
 use crate::Cause;
 use crate::course::Course;
-use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence};
+use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence, Stack};
 use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
 
 /// A path as read off a log, and what was sent over it.
@@ -29,6 +30,8 @@ pub(crate) struct Reading {
     pub(crate) packets: u64,
     /// Whether the sender's rules are known.
     pub(crate) knows_rules: bool,
+    /// Whether they are assumed to be those that the stack ships.
+    pub(crate) is_assumed: bool,
     /// Losses that a full queue explains, and those by chance.
     pub(crate) losses: (u64, u64),
     /// The rates between which the bottleneck's is, if it never showed; on the wire.
@@ -124,6 +127,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
         knows_rules,
+        is_assumed: matches!(facts.stack(), Stack::Quinn | Stack::Noq | Stack::Quiche),
         losses: (levels.full, levels.chance.len() as u64),
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
@@ -234,10 +238,6 @@ fn last_data(facts: &Facts) -> f64 {
 /// The largest first window that a sender without a configuration is taken to have, bytes.
 const MOST_AT_FIRST: u64 = 1 << 20;
 
-/// The rules of a sender that does not tell them.
-const ASSUMED: &str = "controller=cubic, start=standard, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, \
-                       mark=reduce, undo=off";
-
 fn sender(facts: &Facts) -> (Sender, bool) {
     let mut sender = Sender::default();
     let own = facts.header.own.as_ref();
@@ -245,7 +245,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let policies = own.and_then(|own| own.get("policies")).and_then(serde_json::Value::as_str);
     let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
     let is_known = read.is_some();
-    sender.policies = read.unwrap_or_else(|| ASSUMED.parse().unwrap_or_default());
+    sender.policies = read.unwrap_or_else(|| rules::assumed(facts).parse().unwrap_or_default());
     match number("initial_window") {
         Some(window) => sender.initial_window = window as u64,
         // What left before any answer had room in the first window.
@@ -269,7 +269,8 @@ fn sender(facts: &Facts) -> (Sender, bool) {
 fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f64) {
     let rates = &facts.flight.rates;
     // What was lost has not come through.
-    let mean = facts.flight.delivered as f64 / (end - first).max(1.0);
+    let is_ours = facts.stack() == Stack::Ours;
+    let mean = facts.flight.delivered() as f64 / (end - first).max(1.0);
     let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
     let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);
     let top = rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0)).unwrap_or(mean).max(mean);
@@ -283,7 +284,7 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             .sum();
         around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
     });
-    let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS);
+    let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS || !is_ours);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
     let (is_late, is_thin) = (facts.reads() > 0.0, thin(facts, top, end - first).is_some());
@@ -303,6 +304,8 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
         _ => {
             // It is anything above; the middle of what paths have.
             let most = UNKNOWN_MOST.max(top);
+            // A sender that paces evenly meets a queue as soon as it comes near the rate.
+            let low = if is_ours || !is_flat(facts) { top } else { (CLEAR_OF * top).min(most) };
             // What is set by hand is set for paths like the one.
             let waits = facts.waits.time(Limit::Credit) > 0.1 * (end - first);
             let cap = facts.header.own.as_ref().and_then(|own| own.get("max_rate")?.as_f64()).map(|bps| bps / 8000.0);
@@ -319,7 +322,7 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
                 (true, false) => (2.5 * top).min(most),
                 _ => math::sqrt(top * most),
             };
-            (middle * on_wire, Some((top * on_wire, most * on_wire)), top * on_wire)
+            (middle.max(low) * on_wire, Some((low * on_wire, most * on_wire)), top * on_wire)
         }
     }
 }
@@ -328,7 +331,16 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
 /// acknowledgments wait for each other, what was sent shows more than what they say.
 fn thin(facts: &Facts, seen: f64, length: f64) -> Option<f64> {
     let sent = facts.flight.bytes as f64 / length.max(1.0);
-    facts.back.thin().filter(|back| *back < seen.max(sent) / THIN as f64)
+    facts.thin_back().filter(|back| *back < seen.max(sent) / THIN as f64)
+}
+
+/// How far a path is above what was sent over it without any queue, at least: a ratio.
+const CLEAR_OF: f64 = 1.6;
+
+/// Whether hardly any packet waited.
+fn is_flat(facts: &Facts) -> bool {
+    let at = |share: f64| facts.round_trips().quantile(share).unwrap_or(0.0);
+    at(0.9) - at(0.0) < 0.1 * at(0.0) + 1.0
 }
 
 /// So much faster than the limit that was set, something did not wait for it: a ratio.
@@ -360,7 +372,12 @@ impl Levels {
         let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
         at_loss.sort_by(f64::total_cmp);
         // What a packet waited at most, of those that were beside a lost one.
-        let top = at_loss.last().copied().unwrap_or(0.0).min(highest.max(1.0));
+        let top = match facts.stack() {
+            Stack::Ours => at_loss.last(),
+            // Others lose more in a full queue, and a few beside a suspension seem to have waited longer.
+            _ => at_loss.get(at_loss.len() * 9 / 10),
+        };
+        let top = top.copied().unwrap_or(0.0).min(highest.max(1.0));
         if top < (4.0 * packet).max(round_trip * 0.1) {
             let queue = (highest * rate * 1.2).max(2.0 * bdp).max(LEAST_QUEUE);
             return Levels { queue, full: 0, chance: outside.iter().map(|lost| lost.index).collect() };

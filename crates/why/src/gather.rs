@@ -4,12 +4,16 @@ mod arrivals;
 mod back;
 mod curve;
 mod flight;
+mod frameless;
 mod frames;
+mod inferred;
 mod late;
 mod number;
 mod silence;
 mod sizes;
+mod stack;
 mod waits;
+mod window;
 
 use serde_json::Value;
 
@@ -18,14 +22,19 @@ use self::back::Back;
 pub(crate) use self::curve::Curve;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
+use self::frameless::Frameless;
 use self::frames::{Frames, Received};
+use self::inferred::Inferred;
 use self::late::Late;
 use self::number::integer;
 use self::silence::Silences;
 pub(crate) use self::silence::{Early, Silence};
 pub(crate) use self::sizes::Drop;
+pub(crate) use self::stack::Stack;
+use self::stack::Writer;
 pub(crate) use self::waits::Limit;
 use self::waits::Waits;
+use self::window::Window;
 use crate::bins::Bins;
 use crate::read::{Event, FirstTrace, Header, Item};
 
@@ -93,6 +102,12 @@ pub(crate) struct Facts {
     /// A drop of the path's MTU.
     pub(crate) drop: Option<Drop>,
     pub(crate) largest_packet: u64,
+    pub(crate) window: Window,
+    writer: Writer,
+    /// Whether the first packet was received.
+    is_server: Option<bool>,
+    inferred: Inferred,
+    frameless: Frameless,
     trace: FirstTrace,
     pending_damage: u64,
 }
@@ -115,6 +130,12 @@ impl Facts {
     pub(crate) fn finish(&mut self) {
         self.damage(self.course.last);
         self.header = self.trace.header.clone();
+        self.writer.header(&self.header);
+        let is_end = |end: &str| matches!(end, "client" | "server");
+        if !self.header.vantage_point.as_deref().is_some_and(is_end) {
+            let end = if self.is_server == Some(true) { "server" } else { "client" };
+            self.header.vantage_point = Some(end.to_owned());
+        }
         if self.trace.traces > 1 {
             self.condition.other_connections += self.trace.traces - 1;
         }
@@ -188,7 +209,10 @@ impl Facts {
             "packet_lost" => {
                 let is_probe = data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true);
                 match number_of_data(data) {
-                    Some(number) if !is_probe => self.flight.lost(now, number),
+                    Some(number) if !is_probe => {
+                        let number = if self.is_frameless() { self.frameless.lost(number) } else { number };
+                        self.flight.lost(now, number);
+                    }
                     None if self.course.handshake_losses.len() < 16 => self.course.handshake_losses.push(now),
                     _ => {}
                 }
@@ -209,6 +233,17 @@ impl Facts {
                 self.waits.limited(now, if is_blocked { label("reason") } else { None });
             }
             "recovery_metrics_updated" | "metrics_updated" => {
+                self.window.metrics(data);
+                if self.is_frameless()
+                    && let Some(ack) = self.frameless.metrics(now, data)
+                {
+                    self.acked(now, &Frames { ack: Some(ack), ..Frames::default() });
+                }
+                // quiche only counts them.
+                let lost = data.get("cf_lost_packets").and_then(|lost| lost.get("delta")).and_then(integer);
+                if let Some(count) = lost {
+                    self.flight.lost_oldest(now, count);
+                }
                 if let Some(rate) = data.get("pacing_rate").and_then(Value::as_f64) {
                     self.late.rate(rate);
                 }
@@ -229,20 +264,59 @@ impl Facts {
     fn sent(&mut self, now: f64, data: &Value) {
         let size = size_of(data);
         self.largest_packet = self.largest_packet.max(size);
-        let frames = Frames::of(data);
+        self.writer.header(&self.trace.header);
+        self.writer.sent(data);
+        self.is_server.get_or_insert(false);
+        let number = number_of_data(data);
+        let frames = match number {
+            Some(number) if self.is_frameless() => self.frameless.sent(now, number, size),
+            _ => Frames::of(data),
+        };
+        if number.is_none() && self.is_frameless() {
+            self.frameless.sent_early();
+        }
         self.flight.index += 1;
         if frames.is_ack_eliciting {
             self.silences.sent(now);
         }
-        let Some(number) = number_of_data(data) else { return };
+        let Some(number) = number else { return };
         self.late.sent(now, size, self.waits.holds(Limit::Pacing));
+        let is_told = self.stack() == Stack::Ours;
+        if !is_told && self.inferred.has_paused(now, &frames) {
+            self.waits.paused();
+        }
         let fresh = self.waits.sent(now, &frames, self.flight.net.last);
         if frames.is_ack_eliciting {
-            self.flight.sent(now, number, size, fresh);
+            self.flight.sent(now, number, size, (fresh, !frames.pieces.is_empty()));
+        }
+        if !is_told {
+            self.inferred.sent(&frames);
+            self.waits.inferred(now, self.inferred.limit());
         }
     }
 
+    /// Whether the log has no frames, but metrics that stand for them.
+    fn is_frameless(&self) -> bool {
+        self.stack() == Stack::Quinn
+    }
+
+    /// Whether the log says what was in its packets.
+    pub(crate) fn has_frames(&self) -> bool {
+        !self.is_frameless()
+    }
+
+    /// Milliseconds in which the sender waited for credit or for the application, of which the log does not say which.
+    pub(crate) fn unused(&self) -> f64 {
+        self.frameless.usage.unused
+    }
+
+    /// What is known of who wrote the log.
+    pub(crate) fn stack(&self) -> Stack {
+        self.writer.stack()
+    }
+
     fn arrived(&mut self, now: f64, data: &Value) {
+        self.is_server.get_or_insert(true);
         if self.silences.arrived(now, &self.flight) {
             self.flight.silent(now);
         }
@@ -250,24 +324,43 @@ impl Facts {
         if kind == Some("retry") {
             self.course.retry.get_or_insert(now);
         }
-        let frames = Frames::of(data);
+        let mut frames = Frames::of(data);
+        if let Some(ack) = &mut frames.ack {
+            ack.mend(self.stack(), self.waits.credit.delay_exponent);
+        }
         self.late.read(now, number_of_data(data).is_some());
         self.back.arrived(now, size_of(data));
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
-        if number_of_data(data).is_some()
-            && let Some(ack) = &frames.ack
-        {
+        if number_of_data(data).is_some() {
+            self.acked(now, &frames);
+        }
+    }
+
+    /// Frames have arrived in a packet with application data.
+    fn acked(&mut self, now: f64, frames: &Frames) {
+        if let Some(ack) = &frames.ack {
             let silences = &mut self.silences;
             self.flight.acked(now, ack, &mut |number, sent| silences.acked(number, sent));
         }
-        self.waits.credit.frames(&frames, self.flight.payload_acked);
+        self.waits.credit.frames(frames, self.flight.payload_acked);
+        if self.stack() != Stack::Ours {
+            self.inferred.parameters(self.waits.credit.initial);
+            self.inferred.arrived(now, frames, self.flight.has_no_data());
+            self.waits.inferred(now, self.inferred.limit());
+        }
+    }
+
+    /// The rate of a thin way back, bytes on the wire per millisecond.
+    pub(crate) fn thin_back(&self) -> Option<f64> {
+        self.back.thin(self.stack() != Stack::Ours)
     }
 
     /// How long packets wait at the sender until they are read, milliseconds; zero where they do not.
     pub(crate) fn reads(&self) -> f64 {
         let (reads, shortest) = (self.late.reads(), self.flight.least.unwrap_or(f64::MAX));
-        // An application that pauses reads once a round trip at most: how much of it is the host's is open.
+        // A sender whose application pauses reads once a round trip at most, whatever its host does: how much of the
+        // time between reads is the host's is not known, and half is the middle of what it may be.
         if reads > ROUND * shortest && !self.waits.pauses.is_empty() { shortest / 2.0 } else { reads }
     }
 
@@ -291,8 +384,13 @@ const LARGEST: u64 = 65_535;
 
 fn size_of(data: &Value) -> u64 {
     let raw = data.get("raw").and_then(|raw| raw.get("length"));
-    let header = data.get("header").and_then(|header| header.get("packet_size"));
-    raw.or(header).or_else(|| data.get("packet_size")).and_then(integer).unwrap_or(0).min(LARGEST)
+    let header = |key: &str| data.get("header").and_then(|header| header.get(key));
+    raw.or_else(|| header("packet_size"))
+        .or_else(|| header("length"))
+        .or_else(|| data.get("packet_size"))
+        .and_then(integer)
+        .unwrap_or(0)
+        .min(LARGEST)
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant as StdInstant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use ring::hmac;
 use thalweg_link::{Dice, Streams};
 use thalweg_sim::app::Transport;
 use thalweg_sim::{
-    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, Node, Outbox, PlanError, Replies, Route, SideResult, Stack,
-    StackContext,
+    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, LogFiles, Node, Outbox, PlanError, Replies, Route, SideResult,
+    Stack, StackContext,
 };
 use thalweg_units::{Ecn, Instant};
 
@@ -40,8 +40,8 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
     let paths = 1 + context.beside.len();
     client_config.transport_config(Arc::new(transport(&client, paths)));
     let cids = Mutex::new(Cids(context.streams.dice("client first destination")));
-    client_config
-        .initial_dst_cid_provider(Arc::new(move || cids.lock().unwrap_or_else(PoisonError::into_inner).random(20)));
+    let first_ids: FirstIds = Arc::new(move || cids.lock().unwrap_or_else(PoisonError::into_inner).random(20));
+    client_config.initial_dst_cid_provider(first_ids.clone());
 
     let crypto = tls::server().map_err(|error| refuse(error.to_string()))?;
     let crypto = QuicServerConfig::try_from(crypto).map_err(|error| refuse(error.to_string()))?;
@@ -52,6 +52,14 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
     let clock = Clock::new();
     let clients = context.clients();
     let socket = |side: &str, settings: &Settings, server: Option<ServerConfig>, client: Option<ClientConfig>| Socket {
+        logs: context.flow.log_files.clone().map(|files| Logs {
+            files,
+            is_client: client.is_some(),
+            settings: settings.clone(),
+            paths,
+            server: server.clone(),
+            first_ids: first_ids.clone(),
+        }),
         endpoint: bridge::endpoint(endpoint(side, &context.streams), server),
         local: if client.is_some() { context.client } else { context.server },
         beside: if client.is_some() { context.beside.clone() } else { Vec::new() },
@@ -73,7 +81,9 @@ pub(super) fn describe(name: &str, package: &str, variant: Variant, flow: &FlowP
     let Ok(sides) = Settings::of(name, variant, flow) else { return String::new() };
     settings::describe(&sides, |settings| {
         let now = Clock::new().to_std(Instant::ZERO);
-        let window = bridge::controller(settings.controller).build(now, settings.initial_mtu).initial_window();
+        let window = bridge::controller(settings.controller, settings.initial_window)
+            .build(now, settings.initial_mtu)
+            .initial_window();
         let windows = if variant == Variant::Shipped {
             "MTU 1200 to 1452, windows 1.25 MB per stream, no limit per connection, 10 MB to send".to_owned()
         } else {
@@ -96,7 +106,7 @@ fn transport(settings: &Settings, paths: usize) -> TransportConfig {
     if settings.variant == Variant::Shipped {
         return config;
     }
-    config.congestion_controller_factory(bridge::controller(settings.controller));
+    config.congestion_controller_factory(bridge::controller(settings.controller, settings.initial_window));
     let varint = |value: u64| VarInt::from_u64(value).unwrap_or(VarInt::MAX);
     let idle = settings.idle_timeout.map(|idle| IdleTimeout::try_from(idle).unwrap_or(VarInt::MAX.into()));
     let mut search = MtuDiscoveryConfig::default();
@@ -151,6 +161,46 @@ impl ConnectionIdGenerator for Cids {
     }
 }
 
+/// What draws the destination of a client's first packet.
+type FirstIds = Arc<dyn Fn() -> ConnectionId + Send + Sync>;
+
+/// Lets each connection write its log, in times since its beginning.
+struct Logs {
+    files: Arc<dyn LogFiles>,
+    is_client: bool,
+    /// What a connection is configured with beside its log.
+    settings: Settings,
+    paths: usize,
+    server: Option<ServerConfig>,
+    first_ids: FirstIds,
+}
+
+impl Logs {
+    /// The transport of a connection with a log; none if it is not logged.
+    fn transport(&self, connection: ConnectionId, now: StdInstant) -> Option<Arc<TransportConfig>> {
+        let file = self.files.open(self.is_client, &connection.to_string())?;
+        let mut transport = transport(&self.settings, self.paths);
+        bridge::log(&mut transport, file, now);
+        Some(Arc::new(transport))
+    }
+
+    /// The configuration of a client's next connection.
+    fn client(&self, config: &mut ClientConfig, now: StdInstant) {
+        let id = (self.first_ids)();
+        config.initial_dst_cid_provider(Arc::new(move || id));
+        if let Some(transport) = self.transport(id, now) {
+            config.transport_config(transport);
+        }
+    }
+
+    /// The configuration of a server's next connection; none for that of all.
+    fn server(&self, id: ConnectionId, now: StdInstant) -> Option<Arc<ServerConfig>> {
+        let mut config = self.server.clone()?;
+        config.transport_config(self.transport(id, now)?);
+        Some(Arc::new(config))
+    }
+}
+
 struct FixedDate;
 
 impl TimeSource for FixedDate {
@@ -176,6 +226,7 @@ struct Socket {
     ecn: bool,
     /// Whether its controller works from a model.
     is_model: bool,
+    logs: Option<Logs>,
 }
 
 struct Entry {
@@ -221,8 +272,11 @@ impl Socket {
 
 impl Stack for Socket {
     fn connect(&mut self, now: Instant) -> Result<usize, String> {
-        let (config, server) = self.client.clone().ok_or("a server opens no connections")?;
+        let (mut config, server) = self.client.clone().ok_or("a server opens no connections")?;
         let now = self.clock.to_std(now);
+        if let Some(logs) = &self.logs {
+            logs.client(&mut config, now);
+        }
         let opened = self.endpoint.connect(now, config, server, tls::SERVER_NAME);
         let (handle, connection) = opened.map_err(|error| error.to_string())?;
         Ok(self.add(handle, connection))
@@ -244,7 +298,9 @@ impl Stack for Socket {
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 self.buf.clear();
-                match self.endpoint.accept(incoming, now, &mut self.buf, None) {
+                let config =
+                    self.logs.as_ref().and_then(|logs| logs.server(ConnectionId::new(&incoming.orig_dst_cid()), now));
+                match self.endpoint.accept(incoming, now, &mut self.buf, config) {
                     Ok((handle, connection)) => Route::New(self.add(handle, connection)),
                     Err(error) => match error.response {
                         Some(response) => self.reply(response.size, &envelope, replies),

@@ -47,26 +47,39 @@ impl StackFactory for Noq {
 mod bridge {
     use std::net::{IpAddr, SocketAddr};
     use std::num::NonZeroUsize;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex, PoisonError};
     use std::time::{Duration, Instant};
 
     use bytes::{Bytes, BytesMut};
     use thalweg_proto::connection::ConnectionStats;
-    use thalweg_sim::{Figure, WayResult};
+    use thalweg_sim::{Figure, LogFile, WayResult};
 
     use super::proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
-        Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple, PathId,
-        PathStatus, SendStream, ServerConfig, Transmit, TransportConfig,
+        Connection, ConnectionId, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
+        FourTuple, PathId, PathStatus, QlogConfig, QlogFactory, SendStream, ServerConfig, Side, Transmit,
+        TransportConfig,
     };
     use crate::model::{Look, Phase, Shown, rate};
     use crate::settings::Controller;
 
-    pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
+    /// A controller, with the first window in bytes if it is not its own.
+    pub(super) fn controller(which: Controller, window: Option<u64>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        fn with<T: Default>(set: impl FnOnce(&mut T)) -> Arc<T> {
+            let mut config = T::default();
+            set(&mut config);
+            Arc::new(config)
+        }
         match which {
-            Controller::Cubic => Arc::new(CubicConfig::default()),
-            Controller::NewReno => Arc::new(NewRenoConfig::default()),
-            Controller::Bbr => Arc::new(Bbr3Config::default()),
+            Controller::Cubic => with(|config: &mut CubicConfig| {
+                window.map(|window| config.initial_window(window));
+            }),
+            Controller::NewReno => with(|config: &mut NewRenoConfig| {
+                window.map(|window| config.initial_window(window));
+            }),
+            Controller::Bbr => with(|config: &mut Bbr3Config| {
+                window.map(|window| config.initial_window(window));
+            }),
         }
     }
 
@@ -99,6 +112,26 @@ mod bridge {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         connection.poll_transmit(now, NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN), buf)
+    }
+
+    /// Lets connections with this configuration write a log whose times are counted from `start`.
+    pub(super) fn log(config: &mut TransportConfig, file: LogFile, start: Instant) {
+        config.qlog_factory(Arc::new(OneLog { file: Mutex::new(Some(file)), start }));
+    }
+
+    /// The log of a connection.
+    struct OneLog {
+        file: Mutex<Option<LogFile>>,
+        start: Instant,
+    }
+
+    impl QlogFactory for OneLog {
+        fn for_connection(&self, _: Side, _: SocketAddr, _: ConnectionId, _: Instant) -> Option<QlogConfig> {
+            let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let mut config = QlogConfig::new(file);
+            config.title(Some("noq".to_owned())).start_time(self.start);
+            Some(config)
+        }
     }
 
     /// Its paths end after a silence only where that is asked for. The times are those of iroh 1.0, for which noq is

@@ -14,13 +14,13 @@ use boring::pkey::PKey;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use bytes::Bytes;
-use quiche::{CongestionControlAlgorithm, Connection, ConnectionId, Header, RecvInfo, Type};
+use quiche::{CongestionControlAlgorithm, Connection, ConnectionId, Header, QlogLevel, RecvInfo, Type};
 use thalweg_link::Dice;
 use thalweg_proto::crypto::deterministic::{test_certificate, test_key};
 use thalweg_sim::app::Transport;
 use thalweg_sim::{
-    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, Node, Outbox, PlanError, Replies, Route, SideResult, Stack,
-    StackContext, StackFactory, StackInfo,
+    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, LogFile, LogFiles, Node, Outbox, PlanError, Replies, Route,
+    SideResult, Stack, StackContext, StackFactory, StackInfo,
 };
 use thalweg_units::{Duration, Ecn, Instant, human_bytes};
 
@@ -34,6 +34,13 @@ use crate::virtual_world::{fill, within};
 const CID: usize = 8;
 /// Its initial window, in packets.
 const INITIAL_WINDOW: u64 = 10;
+/// The size of the packets in which it counts it, bytes.
+const PACKET: u64 = 1200;
+
+/// The initial window, in packets.
+fn initial_window(settings: &Settings) -> u64 {
+    settings.initial_window.map_or(INITIAL_WINDOW, |bytes| bytes.div_ceil(PACKET))
+}
 
 /// quiche in one of its variants. It ships no windows (all are zero), so there is none "as shipped".
 #[derive(Debug)]
@@ -75,6 +82,7 @@ impl StackFactory for Quiche {
                 server: context.server,
                 connections: Vec::new(),
                 by_id: BTreeMap::new(),
+                logs: context.flow.log_files.clone(),
                 clock,
                 dice,
                 buf: vec![0; 65_535],
@@ -92,10 +100,11 @@ impl StackFactory for Quiche {
             };
             let (stream, connection) = (human_bytes(settings.stream_window), human_bytes(settings.connection_window));
             format!(
-                "quiche {} on BoringSSL, {settings}, {start}initial window {INITIAL_WINDOW} packets, windows {stream} per stream, \
+                "quiche {} on BoringSSL, {settings}, {start}initial window {} packets, windows {stream} per stream, \
                  {connection} per connection, packet threshold 3 growing to 20, ACK of whatever is there at every call, no ECN, \
                  {paced}",
                 settings::version("quiche"),
+                initial_window(settings),
             )
         })
     }
@@ -121,6 +130,7 @@ fn config(server: bool, settings: &Settings) -> Result<quiche::Config, String> {
         Controller::NewReno => CongestionControlAlgorithm::Reno,
         Controller::Bbr => CongestionControlAlgorithm::Bbr2Gcongestion,
     });
+    config.set_initial_congestion_window_packets(initial_window(settings) as usize);
     config.set_initial_max_data(settings.connection_window);
     config.set_max_connection_window(settings.connection_window);
     config.set_initial_max_stream_data_bidi_local(settings.stream_window);
@@ -150,6 +160,8 @@ struct Socket {
     connections: Vec<Entry>,
     /// Connections by what they are addressed with.
     by_id: BTreeMap<Vec<u8>, usize>,
+    /// Where the connections' logs go, if they are wanted.
+    logs: Option<Arc<dyn LogFiles>>,
     clock: Clock,
     dice: Dice,
     buf: Vec<u8>,
@@ -179,12 +191,19 @@ struct Phases {
     entered: Vec<Phase>,
 }
 
-/// Takes the place of a qlog file, and keeps nothing but the phases.
-struct Qlog(Arc<Mutex<Phases>>);
+/// What quiche writes its qlog into: the phases are kept, and the rest goes into the file, if there is one.
+struct Qlog {
+    phases: Option<Arc<Mutex<Phases>>>,
+    file: Option<LogFile>,
+}
 
 impl Write for Qlog {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        let mut phases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = &mut self.file {
+            file.write_all(text)?;
+        }
+        let Some(phases) = &self.phases else { return Ok(text.len()) };
+        let mut phases = phases.lock().unwrap_or_else(PoisonError::into_inner);
         for part in text.split_inclusive(|byte| *byte == b'\n') {
             phases.line.extend_from_slice(part);
             if part.ends_with(b"\n") {
@@ -196,7 +215,7 @@ impl Write for Qlog {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        self.file.as_mut().map_or(Ok(()), |file| file.flush())
     }
 }
 
@@ -242,12 +261,19 @@ struct Streams {
 }
 
 impl Socket {
-    fn add(&mut self, mut connection: Connection, ids: [Vec<u8>; 2], now: Instant) -> usize {
+    /// A new connection, the IDs by which it is addressed, and the destination of the client's first packet.
+    fn add(&mut self, mut connection: Connection, ids: [Vec<u8>; 2], first: &[u8], now: Instant) -> usize {
         let index = self.connections.len();
         let phases = Arc::default();
-        if self.is_model {
-            let qlog = Box::new(Qlog(Arc::clone(&phases)));
-            within(now, &mut self.dice, || connection.set_qlog(qlog, String::new(), String::new()));
+        let name: String = first.iter().map(|byte| format!("{byte:02x}")).collect();
+        let file = self.logs.as_ref().and_then(|logs| logs.open(self.is_client, &name));
+        if self.is_model || file.is_some() {
+            let level = if file.is_some() { QlogLevel::Extra } else { QlogLevel::Base };
+            let phases = self.is_model.then(|| Arc::clone(&phases));
+            let qlog = Box::new(Qlog { phases, file });
+            within(now, &mut self.dice, || {
+                connection.set_qlog_with_level(qlog, "quiche".to_owned(), String::new(), level);
+            });
         }
         let own = u64::from(!self.is_client);
         self.connections.push(Entry {
@@ -283,7 +309,8 @@ impl Stack for Socket {
             quiche::connect(Some(tls::SERVER_NAME), &ConnectionId::from_ref(&id), local, peer, config)
         });
         let connection = opened.map_err(|error| error.to_string())?;
-        Ok(self.add(connection, [id.clone(), id], now))
+        let first = connection.destination_id().to_vec();
+        Ok(self.add(connection, [id.clone(), id], &first, now))
     }
 
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], _: &mut Replies) -> Route {
@@ -300,7 +327,7 @@ impl Stack for Socket {
                     quiche::accept(&ConnectionId::from_ref(&id), None, local, peer, config)
                 });
                 let Ok(connection) = accepted else { return Route::Nowhere };
-                self.add(connection, [id, header.dcid.to_vec()], now)
+                self.add(connection, [id, header.dcid.to_vec()], &header.dcid, now)
             }
         };
         let entry = &mut self.connections[index];

@@ -50,21 +50,33 @@ mod bridge {
 
     use bytes::{Bytes, BytesMut};
     use thalweg_proto::connection::ConnectionStats;
-    use thalweg_sim::{Figure, WayResult};
+    use thalweg_sim::{Figure, LogFile, WayResult};
 
     use super::proto::congestion::{Bbr, BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
-        Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, SendStream,
-        ServerConfig, Transmit, TransportConfig,
+        Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, QlogConfig,
+        SendStream, ServerConfig, Transmit, TransportConfig,
     };
     use crate::model::{Look, Phase, Shown, rate};
     use crate::settings::Controller;
 
-    pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
+    /// A controller, with the first window in bytes if it is not its own.
+    pub(super) fn controller(which: Controller, window: Option<u64>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        fn with<T: Default>(set: impl FnOnce(&mut T)) -> Arc<T> {
+            let mut config = T::default();
+            set(&mut config);
+            Arc::new(config)
+        }
         match which {
-            Controller::Cubic => Arc::new(CubicConfig::default()),
-            Controller::NewReno => Arc::new(NewRenoConfig::default()),
-            Controller::Bbr => Arc::new(BbrConfig::default()),
+            Controller::Cubic => with(|config: &mut CubicConfig| {
+                window.map(|window| config.initial_window(window));
+            }),
+            Controller::NewReno => with(|config: &mut NewRenoConfig| {
+                window.map(|window| config.initial_window(window));
+            }),
+            Controller::Bbr => with(|config: &mut BbrConfig| {
+                window.map(|window| config.initial_window(window));
+            }),
         }
     }
 
@@ -97,6 +109,13 @@ mod bridge {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         connection.poll_transmit(now, batch.max(1), buf)
+    }
+
+    /// Lets a connection with this configuration write a log whose times are counted from `start`.
+    pub(super) fn log(config: &mut TransportConfig, file: LogFile, start: Instant) {
+        let mut log = QlogConfig::default();
+        log.writer(file).title(Some("quinn".to_owned())).start_time(start);
+        config.qlog_stream(log.into_stream());
     }
 
     /// It has one path at a time.

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use thalweg_recovery::Policies;
-use thalweg_sim::{FlowPlan, PlanError, StackInfo, SupportedPolicies};
+use thalweg_sim::{Accepts, FlowPlan, PlanError, Schema, Setting, SettingValue, StackInfo, SupportedPolicies};
 use thalweg_units::{Duration, human_bytes};
 
 /// Which of its ways a stack is run in.
@@ -73,7 +73,17 @@ pub struct Settings {
     pub ecn: bool,
     /// Bytes of DATAGRAM frames that may wait.
     pub datagrams: usize,
+    /// The first congestion window, bytes; none: the stack's own.
+    pub initial_window: Option<u64>,
 }
+
+/// The settings that only these stacks have.
+const INITIAL_WINDOW: &str = "initial_window";
+static SCHEMA: Schema = Schema {
+    table: "rival",
+    example: "{ initial_window = \"100 kB\" }",
+    settings: &[Setting { name: INITIAL_WINDOW, accepts: &[Accepts::Bytes(2_400..=1 << 30)] }],
+};
 
 impl Settings {
     /// The settings of the flow's client and server.
@@ -119,6 +129,10 @@ impl Settings {
                 ecn: config.ecn,
                 // Room for what may wait before it is late, as our own hosts have it.
                 datagrams: flow.traffic.datagrams().map_or(1 << 20, |datagrams| datagrams.buffer()),
+                initial_window: match flow.settings.get(INITIAL_WINDOW) {
+                    Some(SettingValue::Number(bytes)) => Some(bytes),
+                    _ => None,
+                },
             })
         };
         Ok([side(&flow.client)?, side(&flow.server)?])
@@ -127,7 +141,11 @@ impl Settings {
 
 /// What the stacks of this crate are: QUIC, with a recovery of their own in which the controller can be chosen.
 pub(crate) fn info(name: &str) -> StackInfo {
-    StackInfo { supported_policies: SupportedPolicies::Only { policies: &["controller"] }, ..StackInfo::new(name) }
+    StackInfo {
+        supported_policies: SupportedPolicies::Only { policies: &["controller"] },
+        schema: Some(&SCHEMA),
+        ..StackInfo::new(name)
+    }
 }
 
 impl Settings {

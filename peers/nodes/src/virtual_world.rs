@@ -11,6 +11,8 @@ use std::ptr;
 use thalweg_link::Dice;
 use thalweg_units::Instant;
 
+use crate::tls::DATE;
+
 /// The time of no host.
 const REAL: u64 = u64::MAX;
 /// Seconds on the clock at the start of every run: no stack is to see times near zero.
@@ -52,11 +54,17 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __wrap_clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     let now = NOW.get();
-    if now == REAL || clock != libc::CLOCK_MONOTONIC || time.is_null() {
+    let start = match clock {
+        libc::CLOCK_MONOTONIC => START,
+        // Only the header of a log has it, which is to be the same each time.
+        libc::CLOCK_REALTIME => DATE.as_secs(),
+        _ => REAL,
+    };
+    if now == REAL || start == REAL || time.is_null() {
         // SAFETY: the caller's own call.
         return unsafe { __real_clock_gettime(clock, time) };
     }
-    let seconds = START + now / 1_000_000_000;
+    let seconds = start + now / 1_000_000_000;
     let value = libc::timespec {
         tv_sec: libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX),
         tv_nsec: (now % 1_000_000_000) as libc::c_long,

@@ -58,3 +58,32 @@ fn rivals_run_beside_ours_and_can_be_verified() {
     let (output, said) = run(directory.path(), &["lab", "verify", "r"]);
     assert!(output.status.success() && said.contains("all 8 runs came out the same"), "{said}");
 }
+
+const TRANSFER: &str = r#"
+title = "A megabyte"
+question = "Why?"
+
+[path.link]
+down = { rate = "20 Mbps", delay = "10 ms", queue = "1 BDP" }
+up = { rate = "20 Mbps", delay = "10 ms", queue = "1 BDP" }
+
+[[flow]]
+stack = "noq"
+transfer = { download = "1 MB" }
+"#;
+
+#[test]
+fn a_rival_s_log_is_traced_and_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("t.toml"), TRANSFER).unwrap();
+    let (output, said) = run(directory.path(), &["lab", "trace", "t.toml", "--out", "traces"]);
+    assert!(output.status.success(), "{said}");
+    let names = std::fs::read_dir(directory.path().join("traces")).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<_> = names.filter(|path| path.extension().is_some_and(|end| end == "sqlog")).collect();
+    logs.sort();
+    assert_eq!(logs.len(), 2, "{logs:?}");
+    let server = logs.iter().find(|path| path.to_string_lossy().ends_with("_server.sqlog")).unwrap();
+    let (output, said) = run(directory.path(), &["why", &server.to_string_lossy()]);
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && answer.contains("path as read"), "{answer} {said}");
+}

@@ -65,7 +65,7 @@ impl Connection {
         self.streams.set_congestion_window(window);
         let waiting = Waiting {
             bytes: self.streams.bytes_unacked().saturating_sub(in_flight),
-            is_all: !self.streams.may_be_written_to(),
+            is_all: self.streams.has_all_ends() && !self.datagrams.can_send(),
         };
         let mut turns = self.paths.order(now, waiting, &candidates);
         let with_data = turns.len();

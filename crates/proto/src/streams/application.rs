@@ -187,9 +187,9 @@ impl Streams {
         self.outgoing.unfinished
     }
 
-    /// Whether the application may still write to a stream of which something is not acknowledged.
-    pub(crate) fn may_be_written_to(&self) -> bool {
-        self.outgoing.open > 0
+    /// Whether something is not acknowledged, and the application has written the end of each stream that it is of.
+    pub(crate) fn has_all_ends(&self) -> bool {
+        self.outgoing.unfinished > 0 && self.outgoing.open == 0
     }
 
     /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is

@@ -131,7 +131,7 @@ pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     // The bucket was full when the least had passed beside the rate.
     let before = facts.flight.rates.curve.points().iter().filter(|(time, _)| *time <= first.time);
     let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.before - rate * first.time, f64::min);
-    // What was lost before its first own passed it, and was lost behind it.
+    // What was lost before the policer dropped its first packet had passed it, and was lost in a queue behind it.
     let burst = (first.before - rate * first.time - least).max(3000.0) as u64;
     let own = own.iter().map(|point| point.time).collect();
     Some(Policed { policer: Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst }, others, own, is_sure })

@@ -74,13 +74,14 @@ impl Back {
         (is_of_others && self.weight(is_near) > 0.2 * self.bytes as f64).then_some(rate)
     }
 
-    /// The rate of the way back, if it was busy for much of the time.
-    pub(crate) fn thin(&self) -> Option<f64> {
+    /// The rate of the way back, if it was busy for much of the time. `is_sparse` says that what answers the sender's
+    /// packets may come a long time apart: then one rate of all sizes is asked for.
+    pub(crate) fn thin(&self, is_sparse: bool) -> Option<f64> {
         let (begin, last) = (self.first?, self.last?.0);
         let is_full = |rate: &f64| self.weight(|other| other > FASTER * rate) < 0.2 * self.bytes as f64;
         let is_busy = |rate: &f64| self.bytes as f64 > 0.4 * rate * (last - begin);
         let [first, second] = self.fastest;
-        let large = Some(first).filter(|rate| second > ALIKE * first && is_busy(rate));
+        let large = Some(first).filter(|rate| !is_sparse && second > ALIKE * first && is_busy(rate));
         self.common().or(large).filter(is_full)
     }
 }

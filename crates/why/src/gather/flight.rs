@@ -31,6 +31,8 @@ pub(super) struct Sent {
     /// Bytes on the wire that had been sent before it.
     before: u64,
     is_lost: bool,
+    /// It has data of streams.
+    has_data: bool,
     /// Not in the ranges that the log kept, and counted as delivered all the same.
     is_counted: bool,
     /// The round trip of the packets that came instead of it.
@@ -74,7 +76,7 @@ pub(crate) struct Flight {
     /// Below it, neither acknowledged nor forgotten.
     holes: BTreeMap<u64, Sent>,
     /// Bytes of packets that were acknowledged.
-    pub(crate) delivered: u64,
+    delivered: u64,
     last_delivery: f64,
     steps: VecDeque<Step>,
     no_rate_until: f64,
@@ -118,6 +120,8 @@ pub(crate) struct Losses {
     pub(crate) late: Vec<Late>,
     /// By their sizes, with those that came through.
     pub(crate) sizes: Sizes,
+    /// Packets with data of streams of which neither is known.
+    open: u64,
 }
 
 /// Delivery rates, bytes per millisecond, weighted by bytes.
@@ -191,7 +195,7 @@ const LONGEST_DELAY: f64 = 100.0;
 const TRAIN: u64 = 4 * 1200;
 
 impl Flight {
-    pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, fresh: u64) {
+    pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, (fresh, has_data): (u64, bool)) {
         if self.ahead.back().is_some_and(|(last, _)| *last >= number) {
             // Told twice, or out of order.
             return;
@@ -213,9 +217,11 @@ impl Flight {
             delivered: (self.delivered, self.last_delivery),
             before,
             is_lost: false,
+            has_data,
             is_counted: false,
             beside: None,
         };
+        self.losses.open += u64::from(has_data);
         self.ahead.push_back((number, sent));
         if self.ahead.len() > WATCHED {
             self.ahead.pop_front();
@@ -291,6 +297,9 @@ impl Flight {
     }
 
     fn deliver(&mut self, now: f64, sent: &Sent) {
+        if !sent.is_lost {
+            self.losses.open = self.losses.open.saturating_sub(u64::from(sent.has_data));
+        }
         self.delivered += u64::from(sent.size);
         self.losses.sizes.through(sent.size, sent.time);
         self.last_delivery = now;
@@ -411,6 +420,7 @@ impl Flight {
             return;
         }
         sent.is_lost = true;
+        self.losses.open = self.losses.open.saturating_sub(u64::from(sent.has_data));
         let round_trip = sent.beside.unwrap_or(newest);
         self.losses.sizes.lost(sent.size, sent.time);
         self.losses.declared += 1;
@@ -421,9 +431,29 @@ impl Flight {
         }
     }
 
+    /// So many were declared lost, by a log that does not say which: those that were sent first.
+    pub(super) fn lost_oldest(&mut self, now: f64, count: u64) {
+        let most = usize::try_from(count).unwrap_or(usize::MAX).min(HOLES);
+        let holes = self.holes.iter().filter(|(_, sent)| !sent.is_lost && !sent.is_counted).map(|(number, _)| *number);
+        let oldest: Vec<u64> = holes.take(most).collect();
+        for number in oldest {
+            self.lost(now, number);
+        }
+    }
+
     pub(super) fn finish(&mut self) {
         self.end_train();
         self.steps.clear();
+    }
+
+    /// Bytes that arrived.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Whether no data are on their way.
+    pub(super) fn has_no_data(&self) -> bool {
+        self.losses.open == 0
     }
 
     /// How much is kept of it.
@@ -478,7 +508,7 @@ mod tests {
         for now in 0..1000 {
             if now < 400 {
                 flight.index += 1;
-                flight.sent(now as f64, now, 1200, 1000);
+                flight.sent(now as f64, now, 1200, (1000, true));
             }
             while let Some((time, number)) = acks.next_if(|(time, _)| *time <= now as f64) {
                 let ack = Ack { ranges: vec![(number, number)], is_cut: false, delay: 0.0 };
@@ -502,7 +532,7 @@ mod tests {
         let rate = |delay: f64| {
             let mut flight = Flight::default();
             for number in 0..400_u64 {
-                flight.sent(number as f64, number, 1200, 1000);
+                flight.sent(number as f64, number, 1200, (1000, true));
             }
             for last in (19..400_u64).step_by(20) {
                 let delay = if last % 40 == 19 { delay } else { 0.0 };

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::number::integer;
+use super::stack::Stack;
 
 /// An acknowledgment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +14,19 @@ pub(super) struct Ack {
     pub(super) is_cut: bool,
     /// How long it was delayed, milliseconds.
     pub(super) delay: f64,
+}
+
+impl Ack {
+    /// Undoes what a stack writes otherwise than the drafts say: noq logs the delay as it is on the wire, and beside
+    /// each range the number behind its last one.
+    pub(super) fn mend(&mut self, stack: Stack, delay_exponent: u32) {
+        if stack == Stack::Noq {
+            self.delay *= f64::from(1_u32 << delay_exponent.min(20)) / 1000.0;
+            for (from, to) in &mut self.ranges {
+                *to = to.saturating_sub(1).max(*from);
+            }
+        }
+    }
 }
 
 /// A piece of a stream.

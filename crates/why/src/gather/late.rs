@@ -83,15 +83,17 @@ impl Late {
             return least;
         }
         // A short transfer shows few of them; a timer in time is never that late, unless a limit that was set holds it.
-        let is_few = !is_capped && self.overdue.total() >= FEW;
-        let few = self.overdue.quantile(0.0).filter(|least| *least >= LEAST && is_few);
-        few.filter(|_| self.overdue.total() > OFTEN * self.bursts.total()).unwrap_or(0.0)
+        let (overdue, all) = (self.overdue.total(), self.bursts.total());
+        let shows = !is_capped && all < MANY && overdue >= FEW && overdue > OFTEN * all;
+        self.overdue.quantile(0.0).filter(|least| *least >= LEAST && shows).unwrap_or(0.0)
     }
 }
 
-/// So many overdue departures, and this share of all, say that timers are late.
+/// So many overdue departures, and this share of all, say that timers are late …
 const FEW: f64 = 2.0;
 const OFTEN: f64 = 0.3;
+/// … of fewer than so many. Of more the usual one tells.
+const MANY: f64 = 64.0;
 /// Shorter times are what any host takes, milliseconds.
 const LEAST: f64 = 4.0;
 
@@ -119,6 +121,7 @@ mod tests {
             assert!((timers / 64.0 - 1.0).abs() < 0.02, "{departures}: {timers}");
         }
         assert_eq!(late(64.0, 2).timers(false), 0.0, "one may be chance");
+        assert_eq!(late(12.0, 200).timers(false), late(12.0, 200).timers(true), "of many the usual one tells");
         assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
     }
 }

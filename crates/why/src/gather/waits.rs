@@ -89,6 +89,22 @@ impl Waits {
         self.now = reason.and_then(Limit::of).map(|limit| (limit, now));
     }
 
+    /// The application had nothing since the last data.
+    pub(super) fn paused(&mut self) {
+        if let Some((_, last)) = self.span {
+            self.pending.clear();
+            self.now = Some((Limit::Application, last));
+        }
+    }
+
+    /// What holds the sender back by what can be inferred.
+    pub(super) fn inferred(&mut self, now: f64, limit: Limit) {
+        if !self.holds(limit) {
+            self.close(now);
+            self.now = Some((limit, now));
+        }
+    }
+
     fn close(&mut self, now: f64) {
         if let Some((limit, since)) = &mut self.now {
             let last = self.span.map_or(now, |(_, last)| last);
@@ -152,16 +168,25 @@ impl Waits {
 }
 
 /// Credit as far as it was seen, bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CreditSeen {
     /// At first: of the connection, and the least of what streams get.
     pub(crate) initial: Option<[u64; 2]>,
     /// The most beyond what was acknowledged.
     pub(crate) most: [u64; 2],
+    /// By how many bits the receiver shifts the delays that it tells.
+    pub(super) delay_exponent: u32,
     /// By how much credit grew each time, bytes.
     steps: [Bins; 2],
     /// The last limits, and whose they are.
     last: [Option<(u64, u64)>; 2],
+}
+
+impl Default for CreditSeen {
+    fn default() -> Self {
+        // RFC 9000 section 18.2 has the exponent that holds where none is told.
+        CreditSeen { initial: None, most: [0; 2], delay_exponent: 3, steps: Default::default(), last: [None; 2] }
+    }
 }
 
 impl CreditSeen {
@@ -171,6 +196,9 @@ impl CreditSeen {
         let number = |key: &str| data.get(key).and_then(integer);
         if !is_remote {
             return;
+        }
+        if let Some(exponent) = number("ack_delay_exponent") {
+            self.delay_exponent = u32::try_from(exponent).unwrap_or(3);
         }
         let streams = ["initial_max_stream_data_bidi_local", "initial_max_stream_data_bidi_remote"];
         let stream = streams.iter().filter_map(|key| number(key)).min();

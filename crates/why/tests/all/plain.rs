@@ -94,7 +94,7 @@ fn each_cause_is_told_by_itself_in_both_directions() {
         for is_up in [false, true] {
             world.load.is_up = is_up;
             let (sentence, told) = told(&world);
-            assert_eq!(told, Some(cause), "up {is_up}: {sentence}");
+            assert_eq!(told, Some(cause), "{cause:?}, up {is_up}: {sentence}");
             assert!(sentence.starts_with(&format!("Slow because of {}: ", cause.name())), "{sentence}");
         }
     }

@@ -13,9 +13,9 @@
 //!   its acknowledgment is overdue, or is expected there much later than here. What a slow path, or one that has just
 //!   filled its queue, was given before there was an end in sight then costs no more than the time to send it once
 //!   more.
-//! - **What would be missed late**: after that, what would arrive there later than the copy here, and all that
-//!   a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long round
-//!   trip later. No such copy is made once copies that may turn out needless make up a 128th of the data.
+//! - **What would be missed late**: after that, what would be acknowledged there later than the copy arrives here, and
+//!   all that a path of a much longer round trip has under way: if its queue has dropped some of it, that shows a long
+//!   round trip later. No such copy is made once copies that may turn out needless make up a 128th of the data.
 //!
 //! Each packet is copied once on each path, copies are not copied, and copies fit into window and pacer. What is pinned
 //! to a path is not copied on another.
@@ -34,13 +34,12 @@ use crate::{
 
 /// So many gaps are remembered between the numbers that were copied, for each pair of paths.
 const MAX_RANGES: usize = 64;
-/// A copy is worth it if the acknowledgment there is expected after more than so many round trips here: paths that are
-/// about alike send nothing twice.
+/// A copy is worth it for sure if the acknowledgment there is expected after more than so many round trips here.
 const SOONER_BY: u32 = 2;
 /// The same before the peer's credit is used up, after one in so many round trips more than one.
 const ALIKE_WITHIN: u32 = 8;
-/// The same as a precaution at the end, after so much of a round trip: the copy arrives after more than half of one,
-/// since a queue stands on the way there.
+/// As a precaution at the end, it is worth it after so much of a round trip here. The copy arrives after more than half
+/// of one, since a queue stands on the way there.
 const ONE_WAY: (u32, u32) = (3, 4);
 /// Copies that may turn out needless make up one in so many bytes of the data at most.
 const PRECAUTION_SHARE: u64 = 128;
@@ -101,8 +100,8 @@ pub(crate) enum Worth {
     BlockingSoon,
     /// Those of the ends of streams that would be acknowledged much sooner on the path of the copy.
     Sooner,
-    /// Others of them that would be acknowledged a little sooner, or whose path has a much longer round trip, so that a
-    /// loss would be found out late.
+    /// Others of them that would be acknowledged later than the copy arrives, or whose path has a much longer round
+    /// trip, so that a loss would be found out late.
     Doubtful,
 }
 

@@ -6,11 +6,13 @@ use super::*;
 fn a_request_and_its_answer() {
     let (mut a, mut b) = pair(small(), small());
     let id = a.open(Dir::Bi).unwrap();
+    assert!(!a.has_all_ends(), "nothing waits");
     assert_eq!(a.write(id, b"hello"), Ok(5));
+    assert!(!a.has_all_ends(), "more may be written");
     a.finish(id).unwrap();
-    assert_eq!(a.unfinished_sends(), 1);
+    assert_eq!((a.unfinished_sends(), a.has_all_ends()), (1, true));
     settle(&mut a, &mut b);
-    assert_eq!(a.unfinished_sends(), 0);
+    assert_eq!((a.unfinished_sends(), a.has_all_ends()), (0, false));
     assert_eq!(events(&mut a), [StreamEvent::Finished { id }]);
     assert_eq!(events(&mut b), [StreamEvent::Opened { dir: Dir::Bi }]);
     assert_eq!(b.accept(Dir::Bi), Some(id));

@@ -257,10 +257,6 @@ impl Growth for Abba {
         self.base.on_persistent_congestion();
     }
 
-    fn on_start_goes_on(&mut self) {
-        self.base.on_start_goes_on();
-    }
-
     fn on_application_limited(&mut self, now: Instant, limited: bool) {
         self.base.on_application_limited(now, limited);
     }

@@ -45,9 +45,6 @@ pub(crate) trait Growth: Debug + Send {
     /// Slow start ended without congestion.
     fn on_start_exit(&mut self, view: View);
 
-    /// Slow start goes on after the congestion that [`reduce`](Self::reduce) has just answered: it answers by itself.
-    fn on_start_goes_on(&mut self) {}
-
     /// Persistent congestion: nothing known about the path holds any more.
     fn on_persistent_congestion(&mut self);
 

@@ -50,11 +50,6 @@ const JITTER: Duration = Duration::from_millis(2);
 /// How often a start goes on.
 pub(super) const MOST_ACCIDENTS: u8 = 16;
 
-/// Whether a sample shows a queue as long as a start builds that meets the end of its path.
-pub(super) fn shows_queue(sample: Duration, shortest: Duration) -> bool {
-    sample > shortest.saturating_add(shortest / WAIT_DIVISOR).saturating_add(JITTER)
-}
-
 /// The longest samples of this round trip and of the one before.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Longest {
@@ -141,7 +136,9 @@ impl Interruption {
         let all = arrived.saturating_add(self.lost);
         let per_run = (PACKETS_PER_RUN * self.datagram).max(BURSTS_PER_RUN * self.burst);
         let is_burst = self.lost <= all / HALF_DIVISOR && self.runs <= 1 + all / per_run;
-        !self.is_marked && !shows_queue(self.longest, event.rtt.min) && (self.lost <= all / FEW_DIVISOR || is_burst)
+        let shortest = event.rtt.min;
+        let most = shortest.saturating_add(shortest / WAIT_DIVISOR).saturating_add(JITTER);
+        !self.is_marked && self.longest <= most && (self.lost <= all / FEW_DIVISOR || is_burst)
     }
 }
 

@@ -331,9 +331,6 @@ impl Window {
         let mut view = self.view(event.now, event.rtt);
         if is_starting && let Some(Congested { window, threshold }) = self.start.on_congestion(view, event) {
             self.growth.reduce(view, signal);
-            if threshold.is_none() {
-                self.growth.on_start_goes_on();
-            }
             self.retreat(window, threshold);
             return;
         }

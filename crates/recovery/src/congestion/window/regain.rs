@@ -59,8 +59,8 @@
 //!   it. What has been shown fades with every reduction, small ones show nothing, and so a full one comes again when
 //!   the evidence has faded.
 //! - **It ends where much is lost**, but for room. As long as nothing is shown, more than 2 % is congestion, as BBRv3
-//!   has it. What a start has lost counts as well, unless its queue showed. More than a fifth is congestion whatever
-//!   was shown: 0.7 of the window may then still be more than the path carries.
+//!   has it. More than a fifth is congestion whatever was shown: 0.7 of the window may then still be more than the path
+//!   carries.
 //!
 //! Acknowledgments that wait on the return path lengthen a round trip as a queue on the forward path does. Where
 //! several paths are in use they may return by another one, whose queue has nothing to do with this path. The
@@ -93,7 +93,6 @@ mod waits;
 use thalweg_units::{Duration, Instant, math};
 
 use super::growth::{Growth, Signal};
-use super::interruption::shows_queue;
 use crate::congestion::AckEvent;
 use crate::congestion::view::View;
 use evidence::{Evidence, Verdict};
@@ -172,7 +171,7 @@ pub(crate) struct Regain {
     kept: Duration,
     /// Small reductions that may still be made without a verdict.
     credit: u32,
-    /// Bytes lost, and bytes that were lost or arrived, of late and since the first start: see [`count`](Self::count).
+    /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
     lost: u64,
     judged: u64,
     lowest: Lowest,
@@ -262,22 +261,6 @@ impl Regain {
     /// Whether the queue was empty in each of the last two round trips.
     fn was_empty(&self, view: View) -> bool {
         is_empty(view, self.lowest.before) && is_empty(view, self.lowest.now)
-    }
-
-    /// Counts what was lost and what arrived since the start, for the share that is lost. A start that met the end of
-    /// the path has lost more than any chance takes: if its queue shows, that says nothing of later losses. A queue too
-    /// short to show may be one that others share.
-    fn count(&mut self, event: &AckEvent<'_>) {
-        let Some(since) = self.evidence.since() else { return };
-        let (lost, acked) = if shows_queue(event.rtt.latest, event.rtt.min) {
-            let later = event.losses.iter().filter(|loss| loss.sent > since);
-            let is_later = event.newest_sent().is_some_and(|sent| sent > since);
-            (later.map(|loss| loss.bytes).sum(), if is_later { event.acked } else { 0 })
-        } else {
-            (event.lost, event.acked)
-        };
-        self.lost = self.lost.saturating_add(lost);
-        self.judged = self.judged.saturating_add(lost).saturating_add(acked);
     }
 
     fn loses_at_most_one_in(&self, divisor: u64) -> bool {
@@ -463,7 +446,10 @@ impl Growth for Regain {
             self.lowest.now = self.lowest.now.min(self.sample(view));
             self.lowest.rtt = self.lowest.rtt.min(self.rtt(view));
         }
-        self.count(event);
+        if self.has_started {
+            self.lost = self.lost.saturating_add(event.lost);
+            self.judged = self.judged.saturating_add(event.lost).saturating_add(event.acked);
+        }
         if !event.application_limited {
             self.evidence.observe(event);
             if recovering && self.evidence.latest() == Some(Verdict::Independent) {
@@ -483,13 +469,6 @@ impl Growth for Regain {
         self.longer = Longer::watching();
         self.fill(view);
         self.base.on_start_exit(view);
-    }
-
-    fn on_start_goes_on(&mut self) {
-        self.has_started = false;
-        self.evidence = Evidence::default();
-        (self.lost, self.judged) = (0, 0);
-        self.base.on_start_goes_on();
     }
 
     fn on_persistent_congestion(&mut self) {

@@ -35,7 +35,8 @@ pub struct Candidate {
 pub struct Waiting {
     /// Bytes of streams.
     pub bytes: u64,
-    /// Whether the application has written the ends of all streams that this is of: then nothing follows it.
+    /// Whether that is all there is for now: there are such streams, the application has written the end of each of
+    /// them, and no datagram waits. New streams may follow.
     pub is_all: bool,
 }
 

@@ -1,16 +1,19 @@
 //! The scheduler "lowest-rtt": the path with the lowest smoothed round-trip time whose window has room.
 //!
-//! A path that carries less than a sixteenth of what another does is left out at the end of a transfer. Whatever leaves
-//! on it may be lost, and that shows after nine eighths of its round trip (RFC 9002 section 6.1.2). If all that waits
-//! has left on the other one by then, the transfer waits for that loss alone, and what the path adds is next to
-//! nothing. It is used where even a loss is repaired sooner than anything arrives on the other path, which takes half
-//! of a round trip and seldom less.
+//! Where one path is in full use, another whose window permits less than a sixteenth of its rate is left out at the end
+//! of a transfer. A packet that leaves on it may be lost, which shows after nine eighths of its round trip (RFC 9002
+//! section 6.1.2), or later. If everything that waits has left on the larger path by then, the transfer waits for that
+//! one packet, and what the small path carries until then is next to nothing. The small path is used if it repairs even
+//! a loss sooner than a packet arrives on the larger one, which takes half of a round trip and seldom less.
+//!
+//! What a path has not been used for yet does not show in its window. So a small path is not left out where the larger
+//! one has room, as for single requests.
 
 use thalweg_units::{Duration, Instant};
 
 use super::interface::{Candidate, Order, PathScheduler, Waiting};
 
-/// What carries less than one in so many bytes of what another path does adds next to nothing.
+/// A path whose window permits less than one in so many of the bytes of another adds next to nothing.
 const SMALL: u128 = 16;
 /// A loss shows after so many round trips, in eighths …
 const SHOWN: u128 = 9;
@@ -37,6 +40,10 @@ fn rate(path: &Candidate) -> u128 {
 
 fn leave_out_small(waiting: u64, candidates: &[Candidate], order: &mut Order) {
     let Some(largest) = candidates.iter().max_by_key(|path| rate(path)) else { return };
+    // What does not fill the larger path may end sooner on the small one, and shows what that carries.
+    if largest.bytes_in_flight < largest.window / 2 {
+        return;
+    }
     let at = rate(largest);
     let leaving = u128::from(waiting) * Duration::from_secs(1).as_nanos() / at.max(1);
     for path in candidates.iter().filter(|path| rate(path).saturating_mul(SMALL) < at) {
@@ -74,7 +81,8 @@ mod tests {
     /// A path of 100 kB/s behind a queue, and one that carries this many times as much.
     fn unlike(times: u64) -> [Candidate; 2] {
         let small = Candidate { window: 20_000, bytes_in_flight: 0, ..candidate(0, 200, 5) };
-        let large = Candidate { window: 40_000 * times, bytes_in_flight: 0, ..candidate(1, 400, 5) };
+        let window = 40_000 * times;
+        let large = Candidate { window, bytes_in_flight: window, ..candidate(1, 400, 0) };
         [small, large]
     }
 
@@ -101,6 +109,14 @@ mod tests {
         let mut order = Order::new();
         LowestRtt.order(Instant::ZERO, Waiting { bytes: 0, is_all: false }, &unlike(40), &mut order);
         assert_eq!(order.as_slice(), [DataSpace(0), DataSpace(1)]);
+    }
+
+    #[test]
+    fn a_small_path_is_used_where_the_larger_one_has_room() {
+        let mut scheduler = SchedulerPolicy::LowestRtt.build();
+        let [small, large] = unlike(40);
+        let order = |in_flight| ids(&mut scheduler, 0, &[small, Candidate { bytes_in_flight: in_flight, ..large }]);
+        assert_eq!([0, large.window / 2 - 1, large.window / 2].map(order), [vec![0, 1], vec![0, 1], vec![1]]);
     }
 
     #[test]

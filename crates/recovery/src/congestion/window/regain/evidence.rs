@@ -129,11 +129,6 @@ impl Evidence {
         self.since.get_or_insert(now);
     }
 
-    /// What was sent after this was not sent by the first start; `None`: it is not over.
-    pub(super) fn since(&self) -> Option<Instant> {
-        self.since
-    }
-
     fn is_low(&self, in_flight: u64) -> bool {
         in_flight / FLIGHT_BORDER.0 < self.largest_flight / FLIGHT_BORDER.1
     }

@@ -220,53 +220,6 @@ fn losses_of_the_start_are_not_by_chance_and_do_not_count() {
     assert_eq!(regain.prior, Some(700_000));
 }
 
-/// What a start lost whose losses become known after its end, at this round trip: the reduction by a later loss.
-fn after_a_start_that_lost_a_fifth(latest_ms: u64) -> Regain {
-    let mut regain = Regain::new(Box::new(Cubic::default()));
-    let mut scene = path();
-    scene.now = at(100);
-    regain.reduce(View { now: at(100), ..view(1_000_000, latest_ms) }, Signal::Loss);
-    let lost = LossSample {
-        bytes: 200_000,
-        sent: at(50),
-        order: 1,
-        delivered: 0,
-        lost: 0,
-        in_flight: 1_000_000,
-        application_limited: false,
-    };
-    let event = AckEvent { lost: lost.bytes, losses: &[lost], ..scene.ack(800_000, Some(ms(latest_ms)), false) };
-    regain.observe(view(700_000, latest_ms), &event, true);
-    round(&mut regain, &[100]);
-    round(&mut regain, &[100]);
-    regain
-}
-
-#[test]
-fn what_a_start_lost_whose_queue_shows_does_not_count_and_what_a_short_queue_dropped_does() {
-    for (latest, is_chance) in [(100, false), (127, false), (128, true), (150, true)] {
-        let mut regain = after_a_start_that_lost_a_fifth(latest);
-        regain.reduce(view(700_000, 100), Signal::Loss);
-        assert_eq!(regain.prior.is_some(), is_chance, "{latest} ms");
-    }
-}
-
-#[test]
-fn losses_before_the_end_of_a_start_that_goes_on_do_not_count() {
-    let mut regain = Regain::new(Box::new(Cubic::default()));
-    regain.reduce(view(1_000_000, 100), Signal::Loss);
-    regain.on_start_goes_on();
-    let mut scene = path();
-    let event = AckEvent { lost: 500_000, ..scene.ack(500_000, Some(ms(100)), false) };
-    regain.observe(view(700_000, 100), &event, false);
-    assert_eq!(regain.lost, 0);
-    regain.on_start_exit(view(700_000, 100));
-    round(&mut regain, &[100]);
-    round(&mut regain, &[100]);
-    regain.reduce(view(700_000, 100), Signal::Loss);
-    assert_eq!(regain.prior, Some(700_000));
-}
-
 #[test]
 fn it_forgets_by_an_eighth_per_reduction() {
     let mut regain = regain(80_000);

@@ -1,0 +1,52 @@
+//! The rules of senders that do not log them: those that their stacks ship.
+
+use thalweg_recovery::Policies;
+
+use crate::gather::{Facts, Stack};
+
+/// What RFC 9002 and RFC 9438 say, for a stack of which nothing is known.
+const OF_RFC: &str = "probe=rfc, ack-allowance=always, ack-rate=off, mark=reduce";
+
+/// The recovery policies of the stack that wrote the log, as near as ours come to them.
+pub(super) fn assumed(facts: &Facts) -> String {
+    of(facts.stack(), if facts.window.is_halved() { "new-reno" } else { "cubic" })
+}
+
+fn of(stack: Stack, controller: &str) -> String {
+    let rest = match stack {
+        // Both pace by the smoothed round trip, whatever it is after a silence.
+        Stack::Quinn => "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed",
+        // CUBIC undoes a reduction when its packets come after all.
+        Stack::Noq if controller == "cubic" => "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed",
+        Stack::Noq => "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed",
+        // Without pacing; its packet threshold grows with the reordering that it sees.
+        Stack::Quiche => "start=hystart++, reordering=adaptive, undo=episode, pacing=off",
+        Stack::Ours | Stack::Other => "start=standard, reordering=fixed, undo=off",
+    };
+    format!("controller={controller}, {rest}, {OF_RFC}")
+}
+
+/// Rules that a sender may have instead of those that were assumed.
+pub(crate) fn variants(policies: &Policies) -> Vec<Policies> {
+    const CHOICES: [&str; 6] =
+        ["undo=off", "undo=episode", "start=standard", "start=hystart++", "pacing=off", "pacing=on"];
+    let others = CHOICES.into_iter().filter_map(|choice| policies.clone().with(choice).ok());
+    others.filter(|other| other != policies).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variants_are_other_rules() {
+        for stack in [Stack::Quinn, Stack::Noq, Stack::Quiche, Stack::Other] {
+            for controller in ["cubic", "new-reno"] {
+                let policies: Policies = of(stack, controller).parse().unwrap();
+                let variants = variants(&policies);
+                assert_eq!(variants.len(), 3, "{stack:?}");
+                assert!(!variants.contains(&policies));
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The congestion window, as metrics tell it: by how much losses reduce it says which controller it is.
+
+use serde_json::Value;
+
+/// Ratios of reductions that are kept.
+const KEPT: usize = 256;
+/// NewReno halves a window, CUBIC leaves 0.7 of it.
+const BETWEEN: f64 = 0.6;
+/// What falls further has collapsed, and what falls less was no reduction.
+const REDUCED: core::ops::Range<f64> = 0.45..0.85;
+/// A window that falls to as few bytes may be the least that there is.
+const LEAST: f64 = 5_000.0;
+
+/// The window over time.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    last: Option<f64>,
+    ratios: Vec<f64>,
+}
+
+impl Window {
+    pub(super) fn metrics(&mut self, data: &Value) {
+        let Some(window) = data.get("congestion_window").and_then(Value::as_f64) else { return };
+        if let Some(last) = self.last.replace(window).filter(|last| *last > 0.0) {
+            let ratio = window / last;
+            if REDUCED.contains(&ratio) && window > LEAST && self.ratios.len() < KEPT {
+                self.ratios.push(ratio);
+            }
+        }
+    }
+
+    /// Whether losses mostly halve it.
+    pub(crate) fn is_halved(&self) -> bool {
+        let halved = self.ratios.iter().filter(|ratio| **ratio < BETWEEN).count();
+        halved * 2 > self.ratios.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn is_halved(windows: &[u64]) -> bool {
+        let mut window = Window::default();
+        windows.iter().for_each(|bytes| window.metrics(&json!({ "congestion_window": bytes })));
+        window.is_halved()
+    }
+
+    #[test]
+    fn the_controller_is_known_by_its_reductions() {
+        assert!(is_halved(&[20_000, 40_000, 20_000, 21_000, 10_500]));
+        assert!(!is_halved(&[20_000, 40_000, 28_000, 29_000, 20_300]));
+        assert!(!is_halved(&[20_000, 40_000]));
+    }
+}
