@@ -298,8 +298,10 @@ impl Stack for Socket {
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 self.buf.clear();
-                let config =
-                    self.logs.as_ref().and_then(|logs| logs.server(ConnectionId::new(&incoming.orig_dst_cid()), now));
+                let config = self
+                    .logs
+                    .as_ref()
+                    .and_then(|logs| logs.server(ConnectionId::new(&incoming.orig_dst_cid()[..]), now));
                 match self.endpoint.accept(incoming, now, &mut self.buf, config) {
                     Ok((handle, connection)) => Route::New(self.add(handle, connection)),
                     Err(error) => match error.response {

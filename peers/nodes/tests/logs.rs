@@ -12,9 +12,11 @@ use thalweg_units::Duration;
 use thalweg_why::Log;
 use thalweg_why::read::{Item, read};
 
-/// Logs by their end and connection.
+/// Logs by their end (whether it is the client) and connection.
+type Logs = BTreeMap<(bool, String), Vec<u8>>;
+
 #[derive(Clone, Debug, Default)]
-struct Kept(Arc<Mutex<BTreeMap<(bool, String), Vec<u8>>>>);
+struct Kept(Arc<Mutex<Logs>>);
 
 struct Sink(Kept, (bool, String));
 
