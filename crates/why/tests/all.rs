@@ -9,6 +9,8 @@ mod damage;
 mod draw;
 #[path = "all/drawn.rs"]
 mod drawn;
+#[path = "all/each.rs"]
+mod each;
 #[path = "all/logged.rs"]
 mod logged;
 #[path = "all/plain.rs"]

@@ -10,6 +10,8 @@
 
 #[path = "../../../crates/why/tests/all/draw.rs"]
 mod draw;
+#[path = "../../../crates/why/tests/all/each.rs"]
+mod each;
 #[path = "truth/rival.rs"]
 mod rival;
 #[path = "../../../crates/why/tests/all/tally.rs"]
@@ -18,32 +20,12 @@ mod tally;
 mod truth;
 
 use std::io::Write;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use draw::{draw, is_for_tuning};
+use each::each;
 use tally::Tally;
 use thalweg_why::{Answer, Log, WhyError};
 use truth::Truth;
-
-/// What `work` gives for each number, on two threads, in order.
-fn each<T: Send>(numbers: &[u64], work: impl Fn(u64) -> Option<T> + Sync) -> Vec<T> {
-    let (next, done) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    if let Some(result) = work(*number) {
-                        done.lock().unwrap().push((*number, result));
-                    }
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap();
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
-}
 
 fn answer(stack: &str, number: u64) -> Result<Answer, WhyError> {
     Log::read(&*rival::log(stack, &rival::drawn(number)))?.answer()

@@ -1,9 +1,7 @@
 //! Judges answers to drawn transfers of the half that is held out.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::draw::{MORE, draw, is_for_tuning};
+use crate::each::each;
 use crate::logged::answer;
 use crate::tally::Tally;
 use crate::truth::Truth;
@@ -41,21 +39,14 @@ fn transfers_with_causes_of_the_second_list_are_explained() {
 fn judged(from: u64, runs: usize) -> Tally {
     let held_out = (from..).filter(|number| !is_for_tuning(*number) && draw(*number).load.bytes <= MOST);
     let numbers: Vec<u64> = held_out.take(runs).collect();
-    let (next, tally) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let world = draw(*number);
-                    if let Some(truth) = Truth::of(*number, &world) {
-                        let answer = answer(&world);
-                        tally.lock().unwrap().add(&truth, answer.as_ref().ok());
-                    }
-                }
-            });
-        }
+    let judged = each(&numbers, |number| {
+        let world = draw(number);
+        Truth::of(number, &world).map(|truth| (truth, answer(&world)))
     });
-    let tally = tally.into_inner().unwrap();
+    let mut tally = Tally::default();
+    for (truth, answer) in &judged {
+        tally.add(truth, answer.as_ref().ok());
+    }
     tally.print();
     assert_eq!(tally.runs, runs as u64);
     tally
