@@ -9,16 +9,16 @@
 //! What a path has not been used for yet does not show in its window. So a small path is not left out where the larger
 //! one has room, as for single requests.
 
-use thalweg_units::{Duration, Instant};
+use thalweg_units::{Duration, Instant, Rate};
 
 use super::interface::{Candidate, Order, PathScheduler, Waiting};
 
 /// A path whose window permits less than one in so many of the bytes of another adds next to nothing.
-const SMALL: u128 = 16;
+const SMALL: u64 = 16;
 /// A loss shows after so many round trips, in eighths …
-const SHOWN: u128 = 9;
+const SHOWN: u32 = 9;
 /// … and is repaired on the same path after so many.
-const REPAIRED: u128 = 17;
+const REPAIRED: u32 = 17;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -33,9 +33,9 @@ impl PathScheduler for LowestRtt {
     }
 }
 
-/// Bytes per second that the window permits.
-fn rate(path: &Candidate) -> u128 {
-    u128::from(path.window) * Duration::from_secs(1).as_nanos() / path.rtt.as_nanos().max(1)
+/// The rate that the window permits.
+fn rate(path: &Candidate) -> Rate {
+    Rate::from_bytes_over(path.window, path.rtt)
 }
 
 fn leave_out_small(waiting: u64, candidates: &[Candidate], order: &mut Order) {
@@ -45,12 +45,12 @@ fn leave_out_small(waiting: u64, candidates: &[Candidate], order: &mut Order) {
         return;
     }
     let at = rate(largest);
-    let leaving = u128::from(waiting) * Duration::from_secs(1).as_nanos() / at.max(1);
-    for path in candidates.iter().filter(|path| rate(path).saturating_mul(SMALL) < at) {
+    let leaving = at.time_for(waiting);
+    for path in candidates.iter().filter(|path| rate(path).bps().saturating_mul(SMALL) < at.bps()) {
         // What has just been sent on it stands in its queue before a sample shows that.
         let queued = path.delivery_rate.map_or(Duration::ZERO, |rate| rate.time_for(path.bytes_in_flight));
-        let eighth = path.rtt.max(queued).as_nanos() / 8;
-        if eighth * SHOWN > leaving && eighth * REPAIRED > largest.rtt.as_nanos() / 2 {
+        let eighth = path.rtt.max(queued) / 8;
+        if eighth.saturating_mul(SHOWN) > leaving && eighth.saturating_mul(REPAIRED) > largest.rtt / 2 {
             order.retain(|id| *id != path.id);
         }
     }
@@ -66,7 +66,6 @@ pub(super) fn by_rtt(candidates: &[Candidate], order: &mut Order) {
 #[cfg(test)]
 mod tests {
     use thalweg_recovery::DataSpace;
-    use thalweg_units::Rate;
 
     use super::super::{SchedulerPolicy, testing::*};
     use super::*;
