@@ -17,6 +17,8 @@ mod asked;
 mod draw;
 #[path = "../tests/all/each.rs"]
 mod each;
+#[path = "../tests/all/kept.rs"]
+mod kept;
 #[path = "../tests/all/logged.rs"]
 mod logged;
 #[path = "../tests/all/tally.rs"]

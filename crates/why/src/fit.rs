@@ -268,8 +268,8 @@ fn sender(facts: &Facts) -> (Sender, bool) {
 /// through.
 fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f64) {
     let rates = &facts.flight.rates;
-    // What was lost has not come through.
     let is_ours = facts.stack() == Stack::Ours;
+    // What was lost has not come through.
     let mean = facts.flight.delivered() as f64 / (end - first).max(1.0);
     let size = facts.flight.bytes as f64 / facts.flight.packets.max(1) as f64;
     let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);

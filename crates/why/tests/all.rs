@@ -11,6 +11,8 @@ mod draw;
 mod drawn;
 #[path = "all/each.rs"]
 mod each;
+#[path = "all/kept.rs"]
+mod kept;
 #[path = "all/logged.rs"]
 mod logged;
 #[path = "all/plain.rs"]

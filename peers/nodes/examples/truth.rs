@@ -12,6 +12,8 @@
 mod draw;
 #[path = "../../../crates/why/tests/all/each.rs"]
 mod each;
+#[path = "../../../crates/why/tests/all/kept.rs"]
+mod kept;
 #[path = "truth/rival.rs"]
 mod rival;
 #[path = "../../../crates/why/tests/all/tally.rs"]

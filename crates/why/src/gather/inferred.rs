@@ -47,7 +47,7 @@ impl Inferred {
     }
 
     /// What was on its way is acknowledged, or lost, or not.
-    pub(super) fn settle(&mut self, now: f64, is_empty: bool) {
+    fn settle(&mut self, now: f64, is_empty: bool) {
         let is_idle = is_empty && self.sent > 0 && !self.is_used_up();
         self.idle = if is_idle { self.idle.or(Some(now)) } else { None };
     }

@@ -8,6 +8,8 @@ use thalweg_proto::qlog::QlogWriter;
 use thalweg_why::world::World;
 use thalweg_why::{Answer, Log, WhyError};
 
+use crate::kept::Kept;
+
 /// Where the log of the one connection goes.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Log>>);
@@ -36,27 +38,6 @@ impl ObserverFactory for Sink {
     }
 }
 
-/// A writer that keeps everything.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl core::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Kept")
-    }
-}
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl ObserverFactory for Kept {
     fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
         let out = BufWriter::with_capacity(1 << 16, self.clone());
@@ -69,7 +50,7 @@ impl ObserverFactory for Kept {
 pub fn log(world: &World) -> Vec<u8> {
     let kept = Kept::default();
     world.run(Some(Arc::new(kept.clone()))).unwrap();
-    core::mem::take(&mut *kept.0.lock().unwrap())
+    kept.take()
 }
 
 /// What the log of a world's sender is answered with.

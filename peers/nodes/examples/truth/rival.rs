@@ -1,7 +1,6 @@
 //! Drawn transfers that a rival stack sends.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use nodes::registry;
 use thalweg_sim::{Crypto, LogFile, LogFiles, Plan, SavedState, SettingValue, run_with};
@@ -10,6 +9,7 @@ use thalweg_why::Cause;
 use thalweg_why::world::World;
 
 use crate::draw::draw;
+use crate::kept::Kept;
 use crate::truth::{CLOSE, Truth};
 
 /// The transfer with this number, as a download without a limit of the rate.
@@ -20,21 +20,7 @@ pub fn drawn(number: u64) -> World {
     world
 }
 
-/// The log of a connection's server, kept.
-#[derive(Clone, Debug, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
+/// Keeps the log of a connection's server.
 impl LogFiles for Kept {
     fn open(&self, is_client: bool, _: &str) -> Option<LogFile> {
         (!is_client).then(|| Box::new(self.clone()) as LogFile)
@@ -75,7 +61,7 @@ fn run(stack: &str, world: &World) -> Option<Duration> {
 pub fn log(stack: &str, world: &World) -> Vec<u8> {
     let kept = Kept::default();
     run_with(&plan(stack, world, Some(kept.clone())), &registry()).unwrap();
-    core::mem::take(&mut *kept.0.lock().unwrap())
+    kept.take()
 }
 
 /// Runs a transfer, and again without each cause. A handshake costs a round trip, as no run of these stacks is without;
