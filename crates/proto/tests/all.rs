@@ -23,6 +23,7 @@ mod receive_timestamps;
 mod reconfigure;
 mod retired_cids;
 mod saved_paths;
+mod sharing;
 mod soak;
 mod steady_state_alloc;
 mod tail;

@@ -28,7 +28,8 @@ def flow_text(flow, start):
 
 def scenario(row):
     lines = [f'title = "{row.name}"', 'question = "What does the wire do?"',
-             f"seeds = {row.lab_runs or row.runs}", 'crypto = "null"',
+             # Servers of other stacks have no null cipher.
+             f"seeds = {row.lab_runs or row.runs}", f'crypto = "{"real" if row.rival else "null"}"',
              f'record = "{"all" if any(flow.stack == "tcp" for flow in row.flows) else "none"}"']
     if row.seconds:
         # Flows begin at once, so that both have the same time.
@@ -41,7 +42,7 @@ def scenario(row):
         lines += ["", *flow_text(flow, row.start)]
         if flow.stack == "tcp":
             lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
-        elif flow.server == "thalweg":
+        else:
             # As `thalweg get`.
             lines.append("transport = { client_connection_id = 0 }")
     return "\n".join(lines) + "\n"

@@ -9,9 +9,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 sys.path.append(str(ROOT / "tests/interop"))
 from runner import debian, materials, peers  # noqa: E402
 
-# What the lab calls it as it comes, or none. Its quiche has the windows of a comparison.
-IN_LAB = {"quinn": "quinn-shipped", "noq": "noq-shipped", "quiche": "quiche", "quic-go": None, "aioquic": None,
-          "nginx": None}
+# The stack of the lab that is this server as it comes with a client of ours, or none. Its quiche has the windows of a
+# comparison.
+IN_LAB = {"quinn": "quinn-shipped-to-thalweg", "noq": "noq-shipped-to-thalweg", "quiche": "quiche-to-thalweg",
+          "quic-go": None, "aioquic": None, "nginx": None}
 BUILT = {}  # what could be built, and why others could not
 BUILDING = threading.Lock()  # rows are measured side by side
 

@@ -86,8 +86,7 @@ RIVALS = ("quinn", "noq", "quiche", "quic-go", "aioquic", "nginx")
 
 
 def table_3():
-    """Servers of other stacks, with `thalweg get` as their client. The lab has some of them; its clients there are their
-    own."""
+    """Servers of other stacks, with `thalweg get` as their client. The lab has some of them."""
     troubled = {name: (down, both, chance, more) for name, down, both, chance, more in troubles()}
     six = [(20, 40, "", "", "", False, {}), (10, 100, "", "", "", False, {}), (2, 300, "", "", "", False, {}),
            (20, 40, ", loss 1 %", 'loss = "1 %"', "", True, {}),

@@ -8,6 +8,7 @@ use thalweg_units::Instant;
 use super::{
     Connection,
     lifecycle::{CloseFrame, Phase},
+    multipath::ControlWriter,
     open_packet::{Content, OpenPacket},
     paths::{Order, Path, PathKey, PathSet, Stage, Waiting, challenge_data},
     repeat::{Underway, Worth},
@@ -37,6 +38,7 @@ impl Connection {
                     false if self.paths.is_held() => None,
                     false => self
                         .transmit_probing(now, buf)
+                        .or_else(|| self.transmit_confirmation(now, path, buf))
                         .or_else(|| self.transmit_mtu_probe(now, path, buf))
                         .or_else(|| self.transmit_batch(now, path, most, true, buf))
                         .or_else(|| self.transmit_again(now, path, most, buf)),
@@ -116,6 +118,24 @@ impl Connection {
             self.transmit_sooner(now, key, max_segments, buf)
                 .or_else(|| self.transmit_again(now, key, max_segments, buf))
         })
+    }
+
+    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own before anything else: a client
+    /// opens another path when it has both. On a slow first path, each byte that goes before keeps the others unused
+    /// for the time that it takes.
+    fn transmit_confirmation(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let may_send = matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_));
+        if !self.handshake.done_pending || self.paths.several().is_none() || !may_send {
+            return None;
+        }
+        let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
+        packet.ack_eliciting = true;
+        let limit = packet.mark.payload_pos() + usize::from(MIN_INITIAL) / 2;
+        self.write_handshake_done(buf, limit, &mut packet);
+        self.write_first_path_cids(ControlWriter { buf, limit, record: &mut packet.frames.control });
+        self.finish_packet(now, buf, packet, None);
+        self.paths[path].sent += buf.len() as u64;
+        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 
     /// What other paths have under way and this one has not sent, as far as it lets it out.
