@@ -120,9 +120,9 @@ impl Connection {
         })
     }
 
-    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own before anything else: a client
-    /// opens another path when it has both. On a slow first path, each byte that goes before keeps the others unused
-    /// for the time that it takes.
+    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own before anything else: with
+    /// both, a client opens another path. On a slow first path, each byte that goes before keeps the others unused for
+    /// the time that it takes.
     fn transmit_confirmation(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
         let may_send = matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_));
         if !self.handshake.done_pending || self.paths.several().is_none() || !may_send {
