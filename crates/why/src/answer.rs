@@ -11,7 +11,7 @@ use crate::course::run_watched;
 use crate::fit::rules::variants;
 use crate::fit::{Reading, fit, unseen_policers};
 use crate::gather::{Facts, Limit};
-use crate::read::{Item, Reader};
+use crate::read::{Reader, read_in_place};
 use crate::world::{World, run_all};
 
 /// How near the run in virtual time has to come to the log.
@@ -118,7 +118,7 @@ impl Log {
     /// When it is no log.
     pub fn feed(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let facts = &mut self.facts;
-        self.reader.feed(bytes, &mut |item| facts.add(item))
+        self.reader.feed_in_place(bytes, &mut |item| facts.add(item))
     }
 
     /// Reads a whole log.
@@ -128,7 +128,7 @@ impl Log {
     pub fn read(input: impl BufRead) -> std::io::Result<Log> {
         let mut log = Log::default();
         let facts = &mut log.facts;
-        crate::read::read(input, &mut |item: Item| facts.add(item))?;
+        read_in_place(input, &mut |item| facts.add(item))?;
         Ok(log)
     }
 
@@ -138,7 +138,7 @@ impl Log {
     /// When the log does not tell enough.
     pub fn answer(mut self) -> Result<Answer, WhyError> {
         let facts = &mut self.facts;
-        self.reader.finish(&mut |item| facts.add(item))?;
+        self.reader.finish_in_place(&mut |item| facts.add(item))?;
         facts.finish();
         if facts.condition.events == 0 {
             return Err(WhyError::Untold("no qlog event is in it".to_owned()));
