@@ -340,6 +340,11 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
             worlds.extend(rates.map(|rate| reading.with_rate(&reading.world, rate)));
         }
     }
+    let base = worlds.clone();
+    for reads in &reading.shorter_reads {
+        let sooner: Vec<World> = base.iter().map(|world| reading.with_reads(world, *reads)).collect();
+        worlds.extend(sooner);
+    }
     let mut ran = alike(reading, worlds, runs)?;
     // Losses that a policer or a queue explains are not by chance.
     let is_sure = reading.is_surely_policed();

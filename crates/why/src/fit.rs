@@ -43,6 +43,8 @@ pub(crate) struct Reading {
     pub(crate) stops: Vec<(f64, f64, bool)>,
     /// Silences that may be interruptions: the sender may also have waited for the newest packets, which were lost.
     pub(crate) unclear: Vec<Span>,
+    /// How late the sender's host may read instead, with a path that is longer by what it is less.
+    pub(crate) shorter_reads: Vec<Duration>,
     /// The policer that the losses look like.
     policed: Option<Policed>,
     /// The client's first packet, milliseconds in the log.
@@ -133,6 +135,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         seen_rate: rate_of(seen),
         stops,
         unclear,
+        shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
         policed: policed(facts, &levels.chance),
         drop,
         zero,
@@ -172,6 +175,14 @@ impl Reading {
         world.path.outages.retain(|span| !is_own(span));
         world.path.suspensions.retain(|span| !is_own(span));
         Some(world)
+    }
+
+    /// The same transfer with a host that reads sooner, and a path that is longer by as much.
+    pub(crate) fn with_reads(&self, world: &World, reads: Duration) -> World {
+        let mut world = world.clone();
+        let before = core::mem::replace(&mut world.sender.host.reads, reads);
+        world.path.round_trip += before.saturating_sub(reads);
+        world
     }
 
     /// The same path with another rate.

@@ -362,6 +362,12 @@ impl Facts {
         if reads > ROUND * shortest && !self.waits.pauses.is_empty() { shortest / 2.0 } else { reads }
     }
 
+    /// The same where it may as well be shorter, and the path longer by as much.
+    pub(crate) fn shorter_reads(&self) -> Vec<f64> {
+        let (reads, shortest) = (self.reads(), self.flight.least.unwrap_or(f64::MAX));
+        if reads > ROUND * shortest { late::parts_of_round(reads, shortest).to_vec() } else { Vec::new() }
+    }
+
     /// Round-trip times of packets, milliseconds.
     pub(crate) fn round_trips(&self) -> &Bins {
         &self.flight.round_trips

@@ -1,5 +1,7 @@
 //! How late the sender's own host is: whether it reads what has arrived in heaps, and sends later than its pacer says.
 
+use thalweg_units::math;
+
 use crate::bins::Bins;
 
 /// Arrivals and departures of one host.
@@ -87,6 +89,21 @@ impl Late {
         let shows = !is_capped && all < MANY && overdue >= FEW && overdue > OFTEN * all;
         self.overdue.quantile(0.0).filter(|least| *least >= LEAST && shows).unwrap_or(0.0)
     }
+}
+
+/// How much of a time between reads may be the host's, if all that was on its way came in one heap each time,
+/// milliseconds: the least and the middle of what is possible.
+///
+/// Such a sender reads once a round trip, whatever its host does: the path and the host make up that time together. The
+/// host waits for as long as departures of one heap were apart, which is by how much the `shortest` round trip is
+/// shorter; and both take some time. What is between these bounds is as likely in one ratio of the two as in another:
+/// the middle is that of the logarithms.
+pub(super) fn parts_of_round(reads: f64, shortest: f64) -> [f64; 2] {
+    let least = LEAST.min(reads / 4.0);
+    let low = (reads - shortest).clamp(least, reads - least);
+    let ratio = |part: f64| part / (reads - part);
+    let middle = math::sqrt(ratio(low) * ratio(reads - least));
+    [low, reads * middle / (1.0 + middle)]
 }
 
 /// So many overdue departures, and this share of all, say that timers are late …
