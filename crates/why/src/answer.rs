@@ -294,6 +294,8 @@ impl Answer {
                 [rate.mul_ratio(19, 20), rate.mul_ratio(21, 20)].map(|rate| self.reading.with_rate(&self.world, rate)),
             );
         }
+        // A transfer that is faster may be over before an interruption begins.
+        worlds.extend(self.reading.begun_otherwise(&self.world));
         worlds
     }
 
