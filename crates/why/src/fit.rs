@@ -162,6 +162,11 @@ impl Reading {
         self.policed.as_ref().is_some_and(|policed| policed.is_sure)
     }
 
+    /// Whether chance does not explain what the policer is taken to have dropped.
+    pub(crate) fn is_densely_policed(&self) -> bool {
+        self.policed.as_ref().is_some_and(|policed| policed.is_dense)
+    }
+
     /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
     /// path.
     pub(crate) fn policed(&self, world: &World) -> Option<World> {
