@@ -28,8 +28,10 @@ const NEAR_OF_OTHERS: f64 = 0.20;
 const ENOUGH: f64 = 1.08;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
-/// From this share on a cause is named; below it, only if it is worth naming at the low end of its range.
+/// From this share on a cause is named; below it, only if it saves something at the low end of its range, too.
 const CLEAR: f64 = 0.10;
+/// That end may be below zero by this part of the margin, which is more than most runs differ by.
+const NEARLY: f64 = 0.25;
 /// Transfers of more packets are run without variations, so that the answer does not take minutes.
 const MANY: u64 = 1_000_000;
 /// Transfers of no more packets are run with variations for every cause.
@@ -110,7 +112,7 @@ pub struct Answer {
 impl Saving {
     /// Whether there is something to gain by it, by all that the log may mean.
     pub(crate) fn is_clear(&self) -> bool {
-        self.share >= CLEAR || (self.share >= NOTHING && self.from >= 0.0)
+        self.share >= CLEAR || (self.share >= NOTHING && self.from >= -NEARLY * margin(self.cause))
     }
 }
 
