@@ -94,7 +94,7 @@ mod tests {
         let took = runs.all(&[world.clone(), world.clone()]).unwrap();
         assert_eq!((took[0], runs.0.len()), (took[1], 1));
         assert_eq!(runs.one(&world).unwrap().0, world.run(None).unwrap());
-        assert_eq!(runs.watched(&[world.clone()]).unwrap()[0].0, took[0]);
+        assert_eq!(runs.watched(core::slice::from_ref(&world)).unwrap()[0].0, took[0]);
         let whole = took[0].unwrap();
         assert_eq!(runs.savings(&world, whole, |_| true).unwrap(), world.savings(whole).unwrap());
         // Without start and without handshake.

@@ -184,8 +184,16 @@ mod tests {
     fn losses_that_follow_each_other_are_no_chance() {
         let (even, dense): (Vec<u64>, Vec<u64>) = ((0..30).map(|n| n * 20).collect(), (100..130).collect());
         assert!(!is_dense(&even, 600) && is_dense(&dense, 600));
-        let many: Vec<u64> = (0..300).map(|n| n * 2).collect();
-        assert!(!is_dense(&many, 600), "every other one is lost, wherever");
+        // Of 1000 packets, four in ten by chance.
+        let mut state = 1_u64;
+        let mut is_lost = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % 10 < 4
+        };
+        let many: Vec<u64> = (0..1000).filter(|_| is_lost()).collect();
+        assert!(many.len() > 300 && !is_dense(&many, 1000), "{}", many.len());
+        let half: Vec<u64> = (0..300).map(|n| n * 2).collect();
+        assert!(is_dense(&half, 600), "chance does not count");
     }
 
     #[test]

@@ -141,4 +141,15 @@ mod tests {
         assert_eq!(late(12.0, 200).timers(false), late(12.0, 200).timers(true), "of many the usual one tells");
         assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
     }
+
+    #[test]
+    fn a_heap_each_round_trip_leaves_the_host_between_what_it_held_and_all_of_it() {
+        let [low, middle] = parts_of_round(100.0, 60.0);
+        assert_eq!(low, 40.0, "departures that far apart were read together");
+        assert!((70.0..90.0).contains(&middle), "{middle}");
+        let [low, middle] = parts_of_round(100.0, 99.9);
+        assert!(low < 5.0 && (middle - 50.0).abs() < 1.0, "nothing is known: {low} and {middle}");
+        // It may also read further apart than the shortest round trip is.
+        assert!(parts_of_round(100.0, 130.0)[0] < 5.0);
+    }
 }

@@ -80,7 +80,7 @@ mod tests {
     fn the_header_says_it_first() {
         let mut writer = Writer::default();
         writer.header(&Header { title: Some("quiche-server qlog".to_owned()), ..Header::default() });
-        writer.sent(Tree::of(&json!({"header": {"length": 40}})).unwrap().root());
+        writer.sent(Tree::of(json!({"header": {"length": 40}})).unwrap().root());
         assert_eq!(writer.stack(), Stack::Quiche);
     }
 }

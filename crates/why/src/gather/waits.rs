@@ -190,8 +190,7 @@ impl Default for CreditSeen {
 
 impl CreditSeen {
     pub(super) fn parameters(&mut self, data: Data<'_>) {
-        let is_remote =
-            ["initiator", "owner"].iter().any(|key| data.get(*key).and_then(Data::as_str) == Some("remote"));
+        let is_remote = ["initiator", "owner"].iter().any(|key| data.get(key).and_then(Data::as_str) == Some("remote"));
         let number = |key: &str| data.get(key).and_then(integer);
         if !is_remote {
             return;

@@ -47,7 +47,7 @@ mod tests {
         let mut window = Window::default();
         windows
             .iter()
-            .for_each(|bytes| window.metrics(Tree::of(&json!({ "congestion_window": bytes })).unwrap().root()));
+            .for_each(|bytes| window.metrics(Tree::of(json!({ "congestion_window": bytes })).unwrap().root()));
         window.is_halved()
     }
 
