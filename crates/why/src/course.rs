@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_proto::observe::{FrameInfo, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketKind};
 use thalweg_sim::PlanError;
-use thalweg_units::{Duration, Instant};
+use thalweg_units::Instant;
 
 use crate::gather::Curve;
-use crate::world::{HEADERS, World, run_each};
+use crate::world::{HEADERS, Ran, World, run_each};
 
 /// So many parts are looked at.
 const PARTS: u64 = 16;
@@ -36,12 +36,12 @@ impl Course {
     }
 }
 
-/// How long each takes, and its course.
-pub(crate) fn run_watched(worlds: &[World]) -> Result<Vec<(Option<Duration>, Course)>, PlanError> {
+/// How each comes out, and its course.
+pub(crate) fn run_watched(worlds: &[World]) -> Result<Vec<(Ran, Course)>, PlanError> {
     run_each(worlds, |world| {
         let watch = Watch::default();
-        let took = world.run(Some(Arc::new(watch.clone())))?;
-        Ok((took, watch.course()))
+        let ran = world.run_counting(Some(Arc::new(watch.clone())))?;
+        Ok((ran, watch.course()))
     })
 }
 

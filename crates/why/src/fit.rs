@@ -43,6 +43,10 @@ pub(crate) struct Reading {
     pub(crate) stops: Vec<(f64, f64, bool)>,
     /// Silences that may be interruptions: the sender may also have waited for the newest packets, which were lost.
     pub(crate) unclear: Vec<Span>,
+    /// Outages and suspensions, if they began earlier or later than read.
+    begun: [(Vec<Span>, Vec<Span>); 2],
+    /// How late the sender's host may read instead, with a path that is longer by what it is less.
+    pub(crate) shorter_reads: Vec<Duration>,
     /// The policer that the losses look like.
     policed: Option<Policed>,
     /// The client's first packet, milliseconds in the log.
@@ -102,7 +106,12 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         ..Path::clean(Rate::from_bps(0), Duration::ZERO, 0)
     };
     let zero = if is_up { start } else { start - round_trip / 2.0 - first_packet };
-    let unclear = interruptions(facts, zero, packet, &mut path);
+    let unclear = interruptions(facts, (zero, packet, MIDDLE), &mut path);
+    let begun = BEGUN.map(|at| {
+        let mut stopped = Path { outages: Vec::new(), suspensions: Vec::new(), ..path.clone() };
+        interruptions(facts, (zero, packet, at), &mut stopped);
+        (stopped.outages, stopped.suspensions)
+    });
     path.mtu = drop.map(|drop| (millis(drop.at - zero), drop.size.saturating_add(HEADERS as u32)));
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
@@ -133,6 +142,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         seen_rate: rate_of(seen),
         stops,
         unclear,
+        begun,
+        shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
         policed: policed(facts, &levels.chance),
         drop,
         zero,
@@ -149,6 +160,11 @@ impl Reading {
     /// Whether a policer explains the losses better than anything else.
     pub(crate) fn is_surely_policed(&self) -> bool {
         self.policed.as_ref().is_some_and(|policed| policed.is_sure)
+    }
+
+    /// Whether chance does not explain what the policer is taken to have dropped.
+    pub(crate) fn is_densely_policed(&self) -> bool {
+        self.policed.as_ref().is_some_and(|policed| policed.is_dense)
     }
 
     /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
@@ -172,6 +188,29 @@ impl Reading {
         world.path.outages.retain(|span| !is_own(span));
         world.path.suspensions.retain(|span| !is_own(span));
         Some(world)
+    }
+
+    /// The same transfer with interruptions that began earlier, and later, if there are any.
+    pub(crate) fn begun_otherwise(&self, world: &World) -> Vec<World> {
+        if !world.has(Cause::Interruption)
+            || world.path.outages.len() + world.path.suspensions.len() != self.stops.len()
+        {
+            return Vec::new();
+        }
+        let other = |(outages, suspensions): &(Vec<Span>, Vec<Span>)| {
+            let mut world = world.clone();
+            (world.path.outages, world.path.suspensions) = (outages.clone(), suspensions.clone());
+            world
+        };
+        self.begun.iter().map(other).collect()
+    }
+
+    /// The same transfer with a host that reads sooner, and a path that is longer by as much.
+    pub(crate) fn with_reads(&self, world: &World, reads: Duration) -> World {
+        let mut world = world.clone();
+        let before = core::mem::replace(&mut world.sender.host.reads, reads);
+        world.path.round_trip += before.saturating_sub(reads);
+        world
     }
 
     /// The same path with another rate.
@@ -474,10 +513,15 @@ fn is_long(facts: &Facts, silence: &Silence, packet: f64) -> bool {
     silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + if is_reordered { usual } else { 0.0 }
 }
 
+/// Where an interruption is taken to have begun, of the times at which it may have; and where else.
+const MIDDLE: f64 = 0.5;
+const BEGUN: [f64; 2] = [0.1, 0.9];
+
 /// Reads outages and suspensions, and returns what may be one or the other or neither; `zero` is the client's first
 /// packet.
-/// `packet` is the time of a packet on the bottleneck, in milliseconds.
-fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) -> Vec<Span> {
+/// `packet` is the time of a packet on the bottleneck, in milliseconds; `at` says where within the times at which an
+/// interruption may have begun it did, from 0 to 1.
+fn interruptions(facts: &Facts, (zero, packet, at): (f64, f64, f64), path: &mut Path) -> Vec<Span> {
     let half = path.round_trip.as_secs_f64() * 500.0;
     let span = |from: f64, to: f64| -> Span {
         let from = (from - zero).max(0.0);
@@ -485,7 +529,7 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) -> Vec<
     };
     let held = |silence: &Silence| {
         let due = (silence.to - silence.excess).max(silence.from);
-        span((silence.from + due) / 2.0, silence.to)
+        span(silence.from + at * (due - silence.from), silence.to)
     };
     let mut unclear = Vec::new();
     let shortest = facts.flight.least.unwrap_or(0.0);
@@ -506,7 +550,7 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) -> Vec<
         } else {
             // It began between the last arrival and the answer that was due.
             let due = early.last.max(first + shortest);
-            path.suspensions.push(span((early.last + due) / 2.0 - half.min(1.0), next));
+            path.suspensions.push(span(early.last + at * (due - early.last) - half.min(1.0), next));
         }
     }
     for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
@@ -516,7 +560,9 @@ fn interruptions(facts: &Facts, zero: f64, packet: f64, path: &mut Path) -> Vec<
         if is_outage(silence) {
             let last = silence.last_lost.unwrap_or(silence.from);
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
-            path.outages.push(span(silence.from - half, (last + first) / 2.0));
+            // What came last was on its way back by then, and the acknowledgment that was due never was.
+            let due = (silence.to - silence.excess).max(silence.from);
+            path.outages.push(span(silence.from - half + at * (due - silence.from), (last + first) / 2.0));
         } else if is_suspension(silence) {
             path.suspensions.push(held(silence));
         } else {

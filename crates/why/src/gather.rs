@@ -15,8 +15,6 @@ mod stack;
 mod waits;
 mod window;
 
-use serde_json::Value;
-
 pub(crate) use self::arrivals::Arrivals;
 use self::back::Back;
 pub(crate) use self::curve::Curve;
@@ -36,7 +34,7 @@ pub(crate) use self::waits::Limit;
 use self::waits::Waits;
 use self::window::Window;
 use crate::bins::Bins;
-use crate::read::{Event, FirstTrace, Header, Item};
+use crate::read::{Data, EventIn, FirstTrace, Header, Item};
 
 /// Times further back than this are out of order, milliseconds.
 const BACK: f64 = 1.0;
@@ -114,7 +112,7 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// One more item of the log.
-    pub(crate) fn add(&mut self, item: Item) {
+    pub(crate) fn add(&mut self, item: Item<EventIn<'_>>) {
         match item {
             Item::Damaged => self.pending_damage += 1,
             Item::Truncated => self.condition.is_truncated = true,
@@ -163,9 +161,9 @@ impl Facts {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        if let Some(connection) = &event.connection {
-            let first = self.condition.connection.get_or_insert_with(|| connection.clone());
+    fn event(&mut self, event: EventIn<'_>) {
+        if let Some(connection) = event.connection {
+            let first = self.condition.connection.get_or_insert_with(|| connection.to_owned());
             if first != connection {
                 self.condition.other_connections = self.condition.other_connections.max(1);
                 return;
@@ -185,7 +183,7 @@ impl Facts {
         }
         self.course.last = self.course.last.max(event.time);
         let now = self.course.last;
-        self.dispatch(now, &event.name, &event.data);
+        self.dispatch(now, event.name, event.data);
     }
 
     /// Whether a time is so far from the last one that the record is wrong rather than late.
@@ -201,13 +199,13 @@ impl Facts {
         true
     }
 
-    fn dispatch(&mut self, now: f64, name: &str, data: &Value) {
-        let label = |key: &str| data.get(key).and_then(Value::as_str);
+    fn dispatch(&mut self, now: f64, name: &str, data: Data<'_>) {
+        let label = |key: &str| data.get(key).and_then(Data::as_str);
         match name {
             "packet_sent" => self.sent(now, data),
             "packet_received" => self.arrived(now, data),
             "packet_lost" => {
-                let is_probe = data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true);
+                let is_probe = data.get("is_mtu_probe_packet").and_then(Data::as_bool) == Some(true);
                 match number_of_data(data) {
                     Some(number) if !is_probe => {
                         let number = if self.is_frameless() { self.frameless.lost(number) } else { number };
@@ -244,7 +242,7 @@ impl Facts {
                 if let Some(count) = lost {
                     self.flight.lost_oldest(now, count);
                 }
-                if let Some(rate) = data.get("pacing_rate").and_then(Value::as_f64) {
+                if let Some(rate) = data.get("pacing_rate").and_then(Data::as_f64) {
                     self.late.rate(rate);
                 }
             }
@@ -261,7 +259,7 @@ impl Facts {
         }
     }
 
-    fn sent(&mut self, now: f64, data: &Value) {
+    fn sent(&mut self, now: f64, data: Data<'_>) {
         let size = size_of(data);
         self.largest_packet = self.largest_packet.max(size);
         self.writer.header(&self.trace.header);
@@ -315,12 +313,12 @@ impl Facts {
         self.writer.stack()
     }
 
-    fn arrived(&mut self, now: f64, data: &Value) {
+    fn arrived(&mut self, now: f64, data: Data<'_>) {
         self.is_server.get_or_insert(true);
         if self.silences.arrived(now, &self.flight) {
             self.flight.silent(now);
         }
-        let kind = data.get("header").and_then(|header| header.get("packet_type")).and_then(Value::as_str);
+        let kind = data.get("header").and_then(|header| header.get("packet_type")).and_then(Data::as_str);
         if kind == Some("retry") {
             self.course.retry.get_or_insert(now);
         }
@@ -364,6 +362,12 @@ impl Facts {
         if reads > ROUND * shortest && !self.waits.pauses.is_empty() { shortest / 2.0 } else { reads }
     }
 
+    /// The same where it may as well be shorter, and the path longer by as much.
+    pub(crate) fn shorter_reads(&self) -> Vec<f64> {
+        let (reads, shortest) = (self.reads(), self.flight.least.unwrap_or(f64::MAX));
+        if reads > ROUND * shortest { late::parts_of_round(reads, shortest).to_vec() } else { Vec::new() }
+    }
+
     /// Round-trip times of packets, milliseconds.
     pub(crate) fn round_trips(&self) -> &Bins {
         &self.flight.round_trips
@@ -371,10 +375,10 @@ impl Facts {
 }
 
 /// The number of a packet with application data.
-fn number_of_data(data: &Value) -> Option<u64> {
+fn number_of_data(data: Data<'_>) -> Option<u64> {
     let header = data.get("header");
     let kind = header.and_then(|header| header.get("packet_type")).or_else(|| data.get("packet_type"));
-    let is_data = kind.and_then(Value::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("1rtt") || kind == "0RTT");
+    let is_data = kind.and_then(Data::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("1rtt") || kind == "0RTT");
     let number = header.and_then(|header| header.get("packet_number")).or_else(|| data.get("packet_number"));
     if is_data { number.and_then(integer) } else { None }
 }
@@ -382,7 +386,7 @@ fn number_of_data(data: &Value) -> Option<u64> {
 /// No packet is larger, bytes.
 const LARGEST: u64 = 65_535;
 
-fn size_of(data: &Value) -> u64 {
+fn size_of(data: Data<'_>) -> u64 {
     let raw = data.get("raw").and_then(|raw| raw.get("length"));
     let header = |key: &str| data.get("header").and_then(|header| header.get(key));
     raw.or_else(|| header("packet_size"))

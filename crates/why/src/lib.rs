@@ -36,6 +36,7 @@ mod gather;
 pub mod read;
 mod receiver;
 mod redact;
+mod runs;
 mod spans;
 mod what_if;
 mod words;

@@ -140,6 +140,9 @@ pub struct Load {
     pub pause: Duration,
 }
 
+/// How a run came out: how long it took, if it ended, and how many packets its sender declared lost.
+pub(crate) type Ran = (Option<Duration>, u64);
+
 /// A transfer over a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
@@ -344,13 +347,12 @@ impl World {
     /// # Errors
     /// When the path cannot be run.
     pub fn run(&self, observer: Option<Arc<dyn ObserverFactory>>) -> Result<Option<Duration>, PlanError> {
-        let result = thalweg_sim::run(&self.plan(observer))?;
-        Ok(result.flows.first().filter(|flow| flow.failed.is_none()).and_then(|flow| flow.completion))
+        Ok(self.run_counting(observer)?.0)
     }
 
     /// The same, and how many packets the sender declared lost.
-    pub(crate) fn run_counting(&self) -> Result<(Option<Duration>, u64), PlanError> {
-        let result = thalweg_sim::run(&self.plan(None))?;
+    pub(crate) fn run_counting(&self, observer: Option<Arc<dyn ObserverFactory>>) -> Result<Ran, PlanError> {
+        let result = thalweg_sim::run(&self.plan(observer))?;
         let Some(flow) = result.flows.first().filter(|flow| flow.failed.is_none()) else { return Ok((None, 0)) };
         let sender = if self.load.is_up { &flow.client } else { &flow.server };
         Ok((flow.completion, sender.stats.path.packets_lost))
@@ -361,38 +363,32 @@ impl World {
     /// # Errors
     /// When the path cannot be run.
     pub fn savings(&self, whole: Duration) -> Result<Vec<(Cause, f64)>, PlanError> {
-        self.savings_of(whole, |_| true)
+        let causes = self.causes(|_| true);
+        let ran = run_each(&causes, |(_, without)| without.run(None))?;
+        Ok(shares(&causes, ran, whole))
     }
 
-    /// The same for some causes.
-    pub(crate) fn savings_of(
-        &self,
-        whole: Duration,
-        is_asked: impl Fn(Cause) -> bool,
-    ) -> Result<Vec<(Cause, f64)>, PlanError> {
-        let causes: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| self.has(*cause) && is_asked(*cause)).collect();
-        let without: Vec<World> = causes.iter().map(|cause| self.without(*cause)).collect();
-        let mut savings = Vec::new();
-        for (cause, without) in causes.into_iter().zip(run_all(&without)?) {
-            if let Some(without) = without {
-                let share = 1.0 - without.nanos() as f64 / whole.nanos().max(1) as f64;
-                savings.push((cause, share));
-            }
-        }
-        savings.sort_by(|a, b| b.1.total_cmp(&a.1));
-        Ok(savings)
+    /// The causes that are there and asked for, and the same without each.
+    pub(crate) fn causes(&self, is_asked: impl Fn(Cause) -> bool) -> Vec<(Cause, World)> {
+        let causes = Cause::ALL.into_iter().filter(|cause| self.has(*cause) && is_asked(*cause));
+        causes.map(|cause| (cause, self.without(cause))).collect()
     }
 }
 
-/// [`World::run`] of each.
-pub(crate) fn run_all(worlds: &[World]) -> Result<Vec<Option<Duration>>, PlanError> {
-    run_each(worlds, |world| world.run(None))
+/// The share of a time that each cause costs, by how long it takes without it, largest first. Runs that did not end are
+/// left out.
+pub(crate) fn shares(causes: &[(Cause, World)], ran: Vec<Option<Duration>>, whole: Duration) -> Vec<(Cause, f64)> {
+    let share = |without: Duration| 1.0 - without.nanos() as f64 / whole.nanos().max(1) as f64;
+    let pairs = causes.iter().zip(ran);
+    let mut shares: Vec<_> = pairs.filter_map(|((cause, _), ran)| Some((*cause, share(ran?)))).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
 }
 
 /// Runs each on all processors: a run is one thread's work, and which ends first changes nothing.
-pub(crate) fn run_each<T: Send>(
-    worlds: &[World],
-    run: impl Fn(&World) -> Result<T, PlanError> + Sync,
+pub(crate) fn run_each<W: Sync, T: Send>(
+    worlds: &[W],
+    run: impl Fn(&W) -> Result<T, PlanError> + Sync,
 ) -> Result<Vec<T>, PlanError> {
     let next = AtomicUsize::new(0);
     let work = || -> Vec<_> {

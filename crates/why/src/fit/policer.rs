@@ -1,7 +1,7 @@
 //! Reads a policer off losses: what passes between two of them is what its rate lets through in that time.
 
 use thalweg_link::Policer;
-use thalweg_units::Rate;
+use thalweg_units::{Rate, math};
 
 use crate::bins::Bins;
 use crate::gather::{Curve, Facts};
@@ -27,6 +27,8 @@ pub(super) struct Policed {
     pub(super) own: Vec<f64>,
     /// Whether many losses say so, and nearly all.
     pub(super) is_sure: bool,
+    /// Whether losses are closer together than they are by chance.
+    pub(super) is_dense: bool,
 }
 
 /// A loss: when the packet was sent, the bytes that had passed before it, and its place.
@@ -98,6 +100,20 @@ pub(super) fn unseen(curve: &Curve, rate: Rate) -> Policer {
     Policer { rate, burst: burst as u64 + LARGEST }
 }
 
+/// Losses as near as this follow each other, packets.
+const FOLLOWING: u64 = 3;
+/// So many standard deviations above what chance explains are none of it.
+const FAR_OFF: f64 = 4.0;
+
+/// Whether more losses follow each other than if each packet was lost by the same chance.
+fn is_dense(lost: &[u64], packets: u64) -> bool {
+    let pairs = lost.len().saturating_sub(1).max(1) as f64;
+    let following = lost.windows(2).filter(|pair| pair[1] - pair[0] <= FOLLOWING).count() as f64;
+    let through = 1.0 - (lost.len() as f64 / packets.max(1) as f64).min(1.0);
+    let chance = 1.0 - through * through * through;
+    following > pairs * chance + FAR_OFF * math::sqrt(pairs * chance * (1.0 - chance))
+}
+
 /// The policer that the losses look like, of which `chance` are those that no full queue explains.
 pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let points = points(facts);
@@ -133,8 +149,10 @@ pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.before - rate * first.time, f64::min);
     // What was lost before the policer dropped its first packet had passed it, and was lost in a queue behind it.
     let burst = (first.before - rate * first.time - least).max(3000.0) as u64;
+    let is_dense = is_dense(&own.iter().map(|point| point.index).collect::<Vec<_>>(), facts.flight.packets);
     let own = own.iter().map(|point| point.time).collect();
-    Some(Policed { policer: Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst }, others, own, is_sure })
+    let policer = Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst };
+    Some(Policed { policer, others, own, is_sure, is_dense })
 }
 
 #[cfg(test)]
@@ -160,6 +178,22 @@ mod tests {
             })
         };
         assert!(passes(policer.burst as f64) && !passes(policer.burst as f64 - 2500.0), "{policer:?}");
+    }
+
+    #[test]
+    fn losses_that_follow_each_other_are_no_chance() {
+        let (even, dense): (Vec<u64>, Vec<u64>) = ((0..30).map(|n| n * 20).collect(), (100..130).collect());
+        assert!(!is_dense(&even, 600) && is_dense(&dense, 600));
+        // Of 1000 packets, four in ten by chance.
+        let mut state = 1_u64;
+        let mut is_lost = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % 10 < 4
+        };
+        let many: Vec<u64> = (0..1000).filter(|_| is_lost()).collect();
+        assert!(many.len() > 300 && !is_dense(&many, 1000), "{}", many.len());
+        let half: Vec<u64> = (0..300).map(|n| n * 2).collect();
+        assert!(is_dense(&half, 600), "chance does not count");
     }
 
     #[test]

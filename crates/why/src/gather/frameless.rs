@@ -6,10 +6,9 @@
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
-
 use super::frames::{Ack, Frames, Piece};
 use super::number::integer;
+use crate::read::Data;
 
 /// The size of packets that any path carries, with which a connection begins; bytes.
 const LEAST_MTU: u64 = 1200;
@@ -99,9 +98,9 @@ impl Frameless {
     }
 
     /// Metrics; the acknowledgment that they show.
-    pub(super) fn metrics(&mut self, now: f64, data: &Value) -> Option<Ack> {
+    pub(super) fn metrics(&mut self, now: f64, data: Data<'_>) -> Option<Ack> {
         let number = |key: &str| data.get(key).and_then(integer);
-        let seconds = |key: &str| data.get(key).and_then(Value::as_f64);
+        let seconds = |key: &str| data.get(key).and_then(Data::as_f64);
         self.usage.metrics(now, number("bytes_in_flight"), number("congestion_window"), seconds("smoothed_rtt"));
         let in_flight = number("packets_in_flight").unwrap_or(self.in_flight);
         let before = (self.in_flight + self.sent).saturating_sub(self.lost);
@@ -213,6 +212,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::read::Tree;
+
+    fn metrics(log: &mut Frameless, now: f64, data: serde_json::Value) -> Option<Ack> {
+        log.metrics(now, Tree::of(&data).unwrap().root())
+    }
 
     #[test]
     fn acknowledgments_come_out_of_metrics() {
@@ -221,17 +225,17 @@ mod tests {
             assert_eq!(log.sent(100.0, number, 1200).pieces.len(), 1);
         }
         log.sent(110.0, 4, 1200);
-        assert_eq!(log.metrics(110.0, &json!({"packets_in_flight": 5})), None);
+        assert_eq!(metrics(&mut log, 110.0, json!({"packets_in_flight": 5})), None);
         // Two have come, then the one that was sent later: what is between is missing.
-        let ack = log.metrics(150.0, &json!({"packets_in_flight": 3, "latest_rtt": 0.05})).unwrap();
+        let ack = metrics(&mut log, 150.0, json!({"packets_in_flight": 3, "latest_rtt": 0.05})).unwrap();
         assert_eq!(ack.ranges, [(0, 1)]);
-        let ack = log.metrics(160.0, &json!({"packets_in_flight": 2, "latest_rtt": 0.06})).unwrap();
+        let ack = metrics(&mut log, 160.0, json!({"packets_in_flight": 2, "latest_rtt": 0.06})).unwrap();
         assert_eq!(ack.ranges, [(2, 2)], "the next of those that left then");
-        let ack = log.metrics(161.0, &json!({"packets_in_flight": 1, "latest_rtt": 0.051})).unwrap();
+        let ack = metrics(&mut log, 161.0, json!({"packets_in_flight": 1, "latest_rtt": 0.051})).unwrap();
         assert_eq!(ack.ranges, [(4, 4)]);
         // That of the others one is lost, and which one, is told later.
         assert_eq!(log.lost(2), 3);
-        assert_eq!(log.metrics(165.0, &json!({"packets_in_flight": 0})), None);
+        assert_eq!(metrics(&mut log, 165.0, json!({"packets_in_flight": 0})), None);
         // It is sent again.
         let again = log.sent(170.0, 5, 1200);
         assert_eq!((again.pieces[0].offset, log.offset), (4 * 1169, 5 * 1169));
@@ -241,8 +245,8 @@ mod tests {
     fn a_larger_packet_is_a_probe_until_it_comes_through() {
         let mut log = Frameless::default();
         assert!(log.sent(1.0, 0, 1400).pieces.is_empty());
-        log.metrics(2.0, &json!({"packets_in_flight": 1}));
-        log.metrics(9.0, &json!({"packets_in_flight": 0, "latest_rtt": 0.008})).unwrap();
+        metrics(&mut log, 2.0, json!({"packets_in_flight": 1}));
+        metrics(&mut log, 9.0, json!({"packets_in_flight": 0, "latest_rtt": 0.008})).unwrap();
         assert_eq!(log.sent(10.0, 1, 1400).pieces.len(), 1);
         assert!(!log.sent(10.0, 2, 40).is_ack_eliciting);
     }

@@ -1,9 +1,8 @@
 //! What the frames of a packet say.
 
-use serde_json::Value;
-
 use super::number::integer;
 use super::stack::Stack;
+use crate::read::Data;
 
 /// An acknowledgment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,15 +50,15 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn of(data: &Value) -> Frames {
+    pub(super) fn of(data: Data<'_>) -> Frames {
         let mut frames = Frames::default();
-        let Some(list) = data.get("frames").and_then(Value::as_array) else {
+        let Some(list) = data.get("frames").filter(|list| list.is_list()) else {
             frames.is_ack_eliciting = true;
             return frames;
         };
-        for frame in list {
+        for frame in list.items() {
             let number = |key: &str| frame.get(key).and_then(integer);
-            let kind = frame.get("frame_type").and_then(Value::as_str).unwrap_or("unknown");
+            let kind = frame.get("frame_type").and_then(Data::as_str).unwrap_or("unknown");
             frames.is_ack_eliciting |= !matches!(kind, "ack" | "padding" | "connection_close");
             match kind {
                 "ack" => frames.ack = Some(ack(frame)),
@@ -80,21 +79,20 @@ impl Frames {
     }
 }
 
-fn ack(frame: &Value) -> Ack {
+fn ack(frame: Data<'_>) -> Ack {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for range in frame.get("acked_ranges").and_then(Value::as_array).into_iter().flatten() {
-        let ends: Vec<u64> = match range {
-            Value::Array(ends) => ends.iter().filter_map(integer).collect(),
-            single => integer(single).into_iter().collect(),
-        };
-        if let (Some(from), Some(to)) = (ends.first(), ends.last()) {
-            ranges.push((*from.min(to), *from.max(to)));
+    for range in frame.get("acked_ranges").into_iter().flat_map(Data::items) {
+        let mut ends = range.items().filter_map(integer);
+        let from = if range.is_list() { ends.next() } else { integer(range) };
+        if let Some(from) = from {
+            let to = ends.last().unwrap_or(from);
+            ranges.push((from.min(to), from.max(to)));
         }
     }
     ranges.sort_unstable_by(|a, b| b.cmp(a));
     let count = frame.get("range_count").and_then(integer).unwrap_or(0);
     let is_cut = count > ranges.len() as u64;
-    Ack { ranges, is_cut, delay: frame.get("ack_delay").and_then(Value::as_f64).unwrap_or(0.0) }
+    Ack { ranges, is_cut, delay: frame.get("ack_delay").and_then(Data::as_f64).unwrap_or(0.0) }
 }
 
 /// Bytes of streams, each counted once as far as its order allows.

@@ -1,5 +1,7 @@
 //! How late the sender's own host is: whether it reads what has arrived in heaps, and sends later than its pacer says.
 
+use thalweg_units::math;
+
 use crate::bins::Bins;
 
 /// Arrivals and departures of one host.
@@ -89,6 +91,21 @@ impl Late {
     }
 }
 
+/// How much of a time between reads may be the host's, if all that was on its way came in one heap each time,
+/// milliseconds: the least and the middle of what is possible.
+///
+/// Such a sender reads once a round trip, whatever its host does: the path and the host make up that time together. The
+/// host waits for as long as departures of one heap were apart, which is by how much the `shortest` round trip is
+/// shorter; and both take some time. What is between these bounds is as likely in one ratio of the two as in another:
+/// the middle is that of the logarithms.
+pub(super) fn parts_of_round(reads: f64, shortest: f64) -> [f64; 2] {
+    let least = LEAST.min(reads / 4.0);
+    let low = (reads - shortest).clamp(least, reads - least);
+    let ratio = |part: f64| part / (reads - part);
+    let middle = math::sqrt(ratio(low) * ratio(reads - least));
+    [low, reads * middle / (1.0 + middle)]
+}
+
 /// So many overdue departures, and this share of all, say that timers are late …
 const FEW: f64 = 2.0;
 const OFTEN: f64 = 0.3;
@@ -123,5 +140,16 @@ mod tests {
         assert_eq!(late(64.0, 2).timers(false), 0.0, "one may be chance");
         assert_eq!(late(12.0, 200).timers(false), late(12.0, 200).timers(true), "of many the usual one tells");
         assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
+    }
+
+    #[test]
+    fn a_heap_each_round_trip_leaves_the_host_between_what_it_held_and_all_of_it() {
+        let [low, middle] = parts_of_round(100.0, 60.0);
+        assert_eq!(low, 40.0, "departures that far apart were read together");
+        assert!((70.0..90.0).contains(&middle), "{middle}");
+        let [low, middle] = parts_of_round(100.0, 99.9);
+        assert!(low < 5.0 && (middle - 50.0).abs() < 1.0, "nothing is known: {low} and {middle}");
+        // It may also read further apart than the shortest round trip is.
+        assert!(parts_of_round(100.0, 130.0)[0] < 5.0);
     }
 }

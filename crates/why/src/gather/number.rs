@@ -1,8 +1,8 @@
 //! Numbers as logs write them.
 
-use serde_json::Value;
+use crate::read::Data;
 
 /// A number, or its text.
-pub(super) fn integer(value: &Value) -> Option<u64> {
+pub(super) fn integer(value: Data<'_>) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

@@ -1,8 +1,6 @@
 //! Which stack has written a log, by what only its logs have.
 
-use serde_json::Value;
-
-use crate::read::Header;
+use crate::read::{Data, Header};
 
 /// A stack whose logs or rules are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +41,7 @@ impl Writer {
     }
 
     /// A packet that was sent: where the header says nothing, the form of the first packets does.
-    pub(super) fn sent(&mut self, data: &Value) {
+    pub(super) fn sent(&mut self, data: Data<'_>) {
         if self.stack != Stack::Other || self.packets >= LOOKED_AT {
             return;
         }
@@ -63,12 +61,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::read::Tree;
 
     #[test]
     fn stacks_are_known_by_their_packets() {
-        let stack = |data: Value| {
+        let stack = |data: serde_json::Value| {
             let mut writer = Writer::default();
-            writer.sent(&data);
+            writer.sent(Tree::of(&data).unwrap().root());
             writer.stack()
         };
         assert_eq!(stack(json!({"header": {"length": 40, "path_id": 0}, "frames": []})), Stack::Noq);
@@ -81,7 +80,7 @@ mod tests {
     fn the_header_says_it_first() {
         let mut writer = Writer::default();
         writer.header(&Header { title: Some("quiche-server qlog".to_owned()), ..Header::default() });
-        writer.sent(&json!({"header": {"length": 40}}));
+        writer.sent(Tree::of(json!({"header": {"length": 40}})).unwrap().root());
         assert_eq!(writer.stack(), Stack::Quiche);
     }
 }

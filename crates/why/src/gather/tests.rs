@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Facts;
-use crate::read::{Event, Item};
+use crate::read::{EventIn, Item, Tree};
 
 impl Facts {
     /// Everything that there is a list of.
@@ -24,8 +24,9 @@ impl Facts {
 fn facts(packets: u64) -> Facts {
     let mut facts = Facts::default();
     let mut time = 0.0;
-    let tell = |facts: &mut Facts, time: f64, name: &str, data| {
-        facts.add(Item::Event(Event::new(time, name, data)));
+    let tell = |facts: &mut Facts, time: f64, name: &str, data: serde_json::Value| {
+        let tree = Tree::of(&data).unwrap();
+        facts.add(Item::Event(EventIn { time, name, data: tree.root(), connection: None }));
     };
     for number in 0..packets {
         time += if number % 2000 == 1999 { 1500.0 } else { 1.0 };

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::frames::{Frames, Progress};
 use super::number::integer;
 use crate::bins::Bins;
+use crate::read::Data;
 
 /// Pauses that are kept.
 const KEPT: usize = 1 << 14;
@@ -190,9 +189,8 @@ impl Default for CreditSeen {
 }
 
 impl CreditSeen {
-    pub(super) fn parameters(&mut self, data: &Value) {
-        let is_remote =
-            ["initiator", "owner"].iter().any(|key| data.get(*key).and_then(Value::as_str) == Some("remote"));
+    pub(super) fn parameters(&mut self, data: Data<'_>) {
+        let is_remote = ["initiator", "owner"].iter().any(|key| data.get(key).and_then(Data::as_str) == Some("remote"));
         let number = |key: &str| data.get(key).and_then(integer);
         if !is_remote {
             return;

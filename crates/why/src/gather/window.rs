@@ -1,6 +1,6 @@
 //! The congestion window, as metrics tell it: by how much losses reduce it says which controller it is.
 
-use serde_json::Value;
+use crate::read::Data;
 
 /// Ratios of reductions that are kept.
 const KEPT: usize = 256;
@@ -19,8 +19,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(super) fn metrics(&mut self, data: &Value) {
-        let Some(window) = data.get("congestion_window").and_then(Value::as_f64) else { return };
+    pub(super) fn metrics(&mut self, data: Data<'_>) {
+        let Some(window) = data.get("congestion_window").and_then(Data::as_f64) else { return };
         if let Some(last) = self.last.replace(window).filter(|last| *last > 0.0) {
             let ratio = window / last;
             if REDUCED.contains(&ratio) && window > LEAST && self.ratios.len() < KEPT {
@@ -41,10 +41,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::read::Tree;
 
     fn is_halved(windows: &[u64]) -> bool {
         let mut window = Window::default();
-        windows.iter().for_each(|bytes| window.metrics(&json!({ "congestion_window": bytes })));
+        windows
+            .iter()
+            .for_each(|bytes| window.metrics(Tree::of(json!({ "congestion_window": bytes })).unwrap().root()));
         window.is_halved()
     }
 

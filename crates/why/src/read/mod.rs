@@ -7,6 +7,7 @@
 //! what is in it.
 
 mod split;
+mod tree;
 
 use std::io;
 
@@ -14,17 +15,18 @@ use flate2::bufread::MultiGzDecoder;
 use serde_json::{Map, Value};
 
 use self::split::{Piece, Splitter};
+pub(crate) use self::tree::{Data, Tree};
 
 /// What the reader hands on.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Item {
+pub enum Item<E = Event> {
     /// The header of the file or of one trace in it, before its events.
     Header(Header),
     /// The same after its events, where a document tells more there.
     HeaderAgain(Header),
     /// An event.
-    Event(Event),
+    Event(E),
     /// Something that is not JSON, or not an event.
     Damaged,
     /// The file ends in the middle.
@@ -67,6 +69,36 @@ impl Event {
     }
 }
 
+/// An event in the text that it was read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventIn<'t> {
+    pub(crate) time: f64,
+    pub(crate) name: &'t str,
+    pub(crate) data: Data<'t>,
+    pub(crate) connection: Option<&'t str>,
+}
+
+impl From<EventIn<'_>> for Event {
+    fn from(event: EventIn<'_>) -> Event {
+        let EventIn { time, name, data, connection } = event;
+        Event { time, name: name.to_owned(), data: data.to_value(), connection: connection.map(str::to_owned) }
+    }
+}
+
+/// Takes items with events that are still in their text.
+type Sink<'s> = dyn FnMut(Item<EventIn<'_>>) + 's;
+
+/// The same item with an event that stands by itself.
+fn owned(item: Item<EventIn<'_>>) -> Item {
+    match item {
+        Item::Header(header) => Item::Header(header),
+        Item::HeaderAgain(header) => Item::HeaderAgain(header),
+        Item::Event(event) => Item::Event(event.into()),
+        Item::Damaged => Item::Damaged,
+        Item::Truncated => Item::Truncated,
+    }
+}
+
 /// The first trace of a file: what other traces hold is left out.
 #[derive(Debug, Default)]
 pub struct FirstTrace {
@@ -78,7 +110,7 @@ pub struct FirstTrace {
 
 impl FirstTrace {
     /// The event that an item is, if it belongs to the trace.
-    pub fn event(&mut self, item: Item) -> Option<Event> {
+    pub fn event<E>(&mut self, item: Item<E>) -> Option<E> {
         match item {
             // The same once more is a record that was told twice.
             Item::Header(header) if self.traces == 1 && header == self.header => None,
@@ -122,12 +154,17 @@ impl Reader {
     /// # Errors
     /// `InvalidData`, with what is wrong, if this is no qlog at all.
     pub fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+        self.feed_in_place(bytes, &mut |item| sink(owned(item)))
+    }
+
+    /// The same for whoever looks at events without keeping them.
+    pub(crate) fn feed_in_place(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> io::Result<()> {
         let trace = &mut self.trace;
         self.splitter.feed(bytes, &mut |piece| trace.piece(piece, sink)).map_err(invalid)
     }
 
     /// What follows cannot be read.
-    fn cut(&mut self, sink: &mut dyn FnMut(Item)) {
+    fn cut(&mut self, sink: &mut Sink<'_>) {
         let trace = &mut self.trace;
         let _ = self.splitter.finish(&mut |piece| trace.piece(piece, sink));
         sink(Item::Truncated);
@@ -138,6 +175,11 @@ impl Reader {
     /// # Errors
     /// `InvalidData`, with what is wrong, if it was no qlog.
     pub fn finish(&mut self, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+        self.finish_in_place(&mut |item| sink(owned(item)))
+    }
+
+    /// The same for whoever looks at events without keeping them.
+    pub(crate) fn finish_in_place(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
         let trace = &mut self.trace;
         if !self.splitter.finish(&mut |piece| trace.piece(piece, sink)).map_err(invalid)? {
             sink(Item::Truncated);
@@ -155,7 +197,12 @@ fn invalid(reason: String) -> io::Error {
 /// # Errors
 ///
 /// Errors of `input`, and `InvalidData` if it is no qlog.
-pub fn read(mut input: impl io::BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+pub fn read(input: impl io::BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+    read_in_place(input, &mut |item| sink(owned(item)))
+}
+
+/// The same for whoever looks at events without keeping them.
+pub(crate) fn read_in_place(mut input: impl io::BufRead, sink: &mut Sink<'_>) -> io::Result<()> {
     if !input.fill_buf()?.starts_with(&GZIP) {
         return read_plain(input, false, sink);
     }
@@ -165,7 +212,7 @@ pub fn read(mut input: impl io::BufRead, sink: &mut dyn FnMut(Item)) -> io::Resu
 /// With which a file begins that is compressed with gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-fn read_plain(mut input: impl io::BufRead, is_packed: bool, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
+fn read_plain(mut input: impl io::BufRead, is_packed: bool, sink: &mut Sink<'_>) -> io::Result<()> {
     let mut reader = Reader::default();
     let mut is_begun = false;
     loop {
@@ -185,17 +232,17 @@ fn read_plain(mut input: impl io::BufRead, is_packed: bool, sink: &mut dyn FnMut
         is_begun = true;
         let length = bytes.len();
         if length == 0 {
-            return reader.finish(sink);
+            return reader.finish_in_place(sink);
         }
-        reader.feed(bytes, sink)?;
+        reader.feed_in_place(bytes, sink)?;
         input.consume(length);
     }
 }
 
 impl TraceReader {
-    fn piece(&mut self, piece: Piece<'_>, sink: &mut dyn FnMut(Item)) {
+    fn piece(&mut self, piece: Piece<'_>, sink: &mut Sink<'_>) {
         match piece {
-            Piece::Record(record) => sink(self.record(record)),
+            Piece::Record(record) => self.record(record, sink),
             Piece::Trace { file, trace, is_over } => {
                 let header = header(file, trace);
                 if is_over {
@@ -213,25 +260,23 @@ impl TraceReader {
                 sink(Item::Header(header));
             }
             Piece::Event(text) => {
-                let value = serde_json::from_slice(text).ok();
-                let read = value.and_then(|value| event(value, &mut self.clock, self.fields.as_ref()));
+                let tree = Tree::parse(text);
+                let read = tree.as_ref().and_then(|tree| event(tree.root(), &mut self.clock, self.fields.as_ref()));
                 sink(read.map_or(Item::Damaged, Item::Event));
             }
             Piece::Damaged => sink(Item::Damaged),
         }
     }
 
-    fn record(&mut self, record: &[u8]) -> Item {
-        match serde_json::from_slice::<Value>(record) {
-            Ok(Value::Object(object)) if object.contains_key("trace") => {
-                let empty = Map::new();
-                let trace = object.get("trace").and_then(Value::as_object).unwrap_or(&empty);
-                self.clock = Clock::of(trace);
-                Item::Header(header(&object, trace))
-            }
-            Ok(value) => event(value, &mut self.clock, None).map_or(Item::Damaged, Item::Event),
-            Err(_) => Item::Damaged,
-        }
+    fn record(&mut self, record: &[u8], sink: &mut Sink<'_>) {
+        let Some(tree) = Tree::parse(record) else { return sink(Item::Damaged) };
+        let root = tree.root();
+        let Some(trace) = root.get("trace") else {
+            return sink(event(root, &mut self.clock, None).map_or(Item::Damaged, Item::Event));
+        };
+        let trace = trace.to_map();
+        self.clock = Clock::of(&trace);
+        sink(Item::Header(header(&root.to_map(), &trace)));
     }
 }
 
@@ -290,28 +335,29 @@ impl Clock {
     }
 }
 
-fn number(value: &Value) -> Option<f64> {
+fn number(value: Data<'_>) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok()).filter(|number: &f64| number.is_finite())
 }
 
 /// Reads an event object, or an array with its columns named by `fields` (draft-02 and earlier).
-fn event(value: Value, clock: &mut Clock, fields: Option<&Value>) -> Option<Event> {
-    let mut object = match value {
-        Value::Object(object) => object,
-        Value::Array(columns) => {
-            let names = fields?.as_array()?;
-            names.iter().filter_map(Value::as_str).map(str::to_owned).zip(columns).collect()
+fn event<'t>(value: Data<'t>, clock: &mut Clock, fields: Option<&Value>) -> Option<EventIn<'t>> {
+    let names = if value.is_list() { fields?.as_array()?.as_slice() } else { &[] };
+    if !value.is_list() && !value.is_object() {
+        return None;
+    }
+    let get = |key: &str| {
+        if value.is_object() {
+            return value.get(key);
         }
-        _ => return None,
+        let columns = names.iter().filter_map(Value::as_str).zip(value.items());
+        columns.filter(|(name, _)| *name == key).map(|(_, column)| column).last()
     };
-    let time = ["time", "relative_time", "delta_time", "reference_time"]
-        .iter()
-        .find_map(|key| object.get(*key).and_then(number))?;
-    let name = object.get("name").or_else(|| object.get("event"))?.as_str()?;
-    let name = name.rsplit(':').next().unwrap_or(name).to_owned();
-    let connection = text(object.get("group_id").or_else(|| object.get("ODCID")));
-    let data = object.remove("data").unwrap_or(Value::Null);
-    Some(Event { time: clock.read(time), name, data, connection })
+    let time =
+        ["time", "relative_time", "delta_time", "reference_time"].iter().find_map(|key| get(key).and_then(number))?;
+    let name = get("name").or_else(|| get("event"))?.as_str()?;
+    let name = name.rsplit(':').next().unwrap_or(name);
+    let connection = get("group_id").or_else(|| get("ODCID")).and_then(Data::as_str);
+    Some(EventIn { time: clock.read(time), name, data: get("data").unwrap_or(Data::NULL), connection })
 }
 
 #[cfg(test)]

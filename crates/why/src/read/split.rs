@@ -179,9 +179,18 @@ impl Splitter {
         let mut from = 0;
         for (at, byte) in bytes.iter().enumerate() {
             if matches!(*byte, b'\n' | RECORD_SEPARATOR) {
-                self.hold(&bytes[from..at]);
-                self.record(out);
+                let part = &bytes[from..at];
                 from = at + 1;
+                if self.held.is_empty() && part.len() <= LONGEST {
+                    // What came whole need not be held.
+                    let record = part.trim_ascii();
+                    if !record.is_empty() {
+                        out(Piece::Record(record));
+                    }
+                    continue;
+                }
+                self.hold(part);
+                self.record(out);
             }
         }
         self.hold(&bytes[from..]);

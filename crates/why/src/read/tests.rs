@@ -75,7 +75,7 @@ const DOCUMENT: &str = r#"{"qlog_version":"0.3","traces":[{"common_fields":{"ODC
 /// The items of a text that comes in pieces of `size` bytes: times of events, and letters for the rest.
 fn told(bytes: &[u8], size: usize) -> Vec<String> {
     let (mut reader, mut told) = (Reader::default(), Vec::new());
-    let mut sink = |item| {
+    let mut sink = |item: Item| {
         told.push(match item {
             Item::Header(_) => "header".to_owned(),
             Item::HeaderAgain(header) => format!("again {}", header.vantage_point.unwrap_or_default()),

@@ -246,3 +246,19 @@ fn the_range_of_a_slow_start_leaves_open_a_policer_that_let_it_through() {
     let first = answer(&world).unwrap().savings[0];
     assert!(first.cause == Cause::Start && first.from < first.share - 0.15, "{first:?}");
 }
+
+#[test]
+fn an_interruption_may_have_begun_after_a_faster_transfer_would_have_ended() {
+    // A start that knows the path is over before the suspension; the log says only that it began within a round trip.
+    let mut world = world();
+    (world.path.rate, world.path.back) = ("263 Mbps".parse().unwrap(), "115 Mbps".parse().unwrap());
+    (world.path.round_trip, world.path.queue) = (Duration::from_millis(124), 2_600_000);
+    world.path.suspensions = vec![(Duration::from_millis(226), Duration::from_millis(1214))];
+    world.load = Load { bytes: 870_000, is_up: true, ..world.load };
+    let truth = world.savings(world.run(None).unwrap().unwrap()).unwrap();
+    let share = |cause: Cause| truth.iter().find(|(other, _)| *other == cause).unwrap().1;
+    assert!(share(Cause::Start) > share(Cause::Interruption) + 0.1, "{truth:?}");
+    let answer = answer(&world).unwrap();
+    let start = answer.savings.iter().find(|saving| saving.cause == Cause::Start).unwrap();
+    assert!((start.from..start.to).contains(&share(Cause::Start)), "{truth:?} {:?}", answer.savings);
+}
