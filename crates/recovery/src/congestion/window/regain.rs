@@ -161,8 +161,8 @@ pub(crate) struct Regain {
     is_bounded: bool,
     /// Whether the path has shown a queue, or losses that follow the flight, since the start.
     was_full: bool,
-    /// Bytes acknowledged in recovery periods since the window grew, of losses that do not follow the flight: at some
-    /// percent of them one such period follows the other.
+    /// Bytes acknowledged in recovery periods since the window grew, of losses that do not follow the flight or may not:
+    /// at some of them per round trip one such period follows the other.
     held_back: u64,
     evidence: Evidence,
     waits: Waits,
@@ -452,7 +452,11 @@ impl Growth for Regain {
         }
         if !event.application_limited {
             self.evidence.observe(event);
-            if recovering && self.evidence.latest() == Some(Verdict::Independent) {
+            let is_held_back = match self.evidence.latest() {
+                Some(verdict) => verdict == Verdict::Independent,
+                None => self.credit > 0,
+            };
+            if recovering && is_held_back {
                 self.held_back = self.held_back.saturating_add(event.acked);
             }
         }

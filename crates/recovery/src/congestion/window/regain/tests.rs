@@ -633,3 +633,19 @@ fn a_queue_of_the_way_back_alone_is_no_queue() {
         assert_eq!(regain.prior.is_some() && !regain.is_bounded, is_chance, "{outward:?}");
     }
 }
+
+#[test]
+fn what_arrives_in_a_recovery_counts_later_until_losses_need_a_verdict() {
+    let after = |credit| {
+        let mut regain = regain(0);
+        round(&mut regain, &[100]);
+        regain.credit = credit;
+        let window = regain.reduce(view(1_000_000, 100), Signal::Loss);
+        let mut scene = path();
+        regain.observe(view(window, 100), &scene.ack(80_000, Some(ms(100)), false), true);
+        regain.grow(view(window, 100), 80_000) - window
+    };
+    // Three eighths of what has arrived in it and after it.
+    assert_eq!(after(8), 31_250, "up to the window that was reduced");
+    assert_eq!(after(0), 30_000, "of what has arrived after it alone");
+}
