@@ -21,7 +21,8 @@
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
 //!               round trip is over, then 3/4; above it 1/8, and 1/2 as long as the path has never been full
 //!               with a queue: the same up to what the path carried, and nothing above it
-//!   window   += gain × acknowledged, or CUBIC's if that is more
+//!   window   += gain × acknowledged, or CUBIC's if that is more. What was acknowledged in the recovery before counts
+//!               too, but for losses that follow the flight, and after the eight without a verdict
 //! room        = window ≥ 11/8 × carried, and in use, and the queue was empty at least once in each of the last two
 //!               round trips
 //! while there is room:
@@ -161,8 +162,8 @@ pub(crate) struct Regain {
     is_bounded: bool,
     /// Whether the path has shown a queue, or losses that follow the flight, since the start.
     was_full: bool,
-    /// Bytes acknowledged in recovery periods since the window grew, of losses that do not follow the flight or may not:
-    /// at some of them per round trip one such period follows the other.
+    /// Bytes acknowledged in recovery periods since the window grew, while losses are not known to follow the flight:
+    /// where one comes per round trip, one such period follows the other.
     held_back: u64,
     evidence: Evidence,
     waits: Waits,
