@@ -295,7 +295,7 @@ impl Answer {
             return Vec::new();
         }
         let rate = self.world.path.rate;
-        let mut worlds = vec![World { seed: 2, ..self.world.clone() }];
+        let mut worlds = vec![World { seed: self.world.seed.wrapping_add(1), ..self.world.clone() }];
         if self.reading.unknown_rate.is_none() {
             worlds.extend(
                 [rate.mul_ratio(19, 20), rate.mul_ratio(21, 20)].map(|rate| self.reading.with_rate(&self.world, rate)),

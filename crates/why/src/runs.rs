@@ -7,6 +7,9 @@ use crate::Cause;
 use crate::course::{Course, run_watched};
 use crate::world::{Ran, World, run_each, shares};
 
+/// So many packets of remembered transfers, lost or late by name, are enough: then all of them are forgotten.
+const MOST_NAMED: usize = 1 << 18;
+
 /// What has been run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Runs(Vec<(World, Ran)>);
@@ -18,6 +21,10 @@ impl Runs {
 
     /// Runs what has not been run, on all processors.
     fn prepare(&mut self, worlds: &[World]) -> Result<(), PlanError> {
+        let named = |(world, _): &(World, Ran)| world.path.lost.len() + world.path.late.len();
+        if self.0.iter().map(named).sum::<usize>() > MOST_NAMED {
+            self.0.clear();
+        }
         let mut new: Vec<World> = Vec::new();
         for world in worlds {
             if self.known(world).is_none() && !new.contains(world) {
@@ -99,5 +106,15 @@ mod tests {
         assert_eq!(runs.savings(&world, whole, |_| true).unwrap(), world.savings(whole).unwrap());
         // Without start and without handshake.
         assert_eq!(runs.0.len(), 3);
+        // What names many packets is not kept for long.
+        let large = |n: u64| World {
+            seed: n,
+            path: Path { lost: (0..1 << 17).collect(), ..world.path.clone() },
+            ..world.clone()
+        };
+        for n in 0..8 {
+            runs.one(&large(n)).unwrap();
+            assert!(runs.0.len() <= 6, "{n}: {}", runs.0.len());
+        }
     }
 }

@@ -16,6 +16,8 @@ use super::{
 };
 use crate::{Side, crypto::TAG_LEN, error::TransportErrorCode, frame::Frame, observe::Limit, udp::Transmit};
 
+/// The most bytes of frames that a client has to have before it opens further paths: IDs of a dozen paths.
+const MOST_CONFIRMATION: usize = 600;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
@@ -120,20 +122,22 @@ impl Connection {
         })
     }
 
-    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own before anything else: with
+    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own ahead of what else waits: with
     /// both, a client opens another path. On a slow first path, each byte that goes before keeps the others unused for
-    /// the time that it takes.
+    /// the time that it takes. If it is lost, what it held leaves with other frames.
     fn transmit_confirmation(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let may_send = matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_));
-        if !self.handshake.done_pending || self.paths.several().is_none() || !may_send {
+        let is_wanted = self.handshake.done_pending && self.paths.several().is_some() && self.paths[path].validated;
+        if !is_wanted || !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {
             return None;
         }
         let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
         packet.ack_eliciting = true;
-        let limit = packet.mark.payload_pos() + usize::from(MIN_INITIAL) / 2;
+        let limit = packet.mark.payload_pos() + MOST_CONFIRMATION;
         self.write_handshake_done(buf, limit, &mut packet);
         self.write_first_path_cids(ControlWriter { buf, limit, record: &mut packet.frames.control });
+        let flight = (packet.space, packet.mark.number);
         self.finish_packet(now, buf, packet, None);
+        self.repeat.on_flight(&[flight], buf.len());
         self.paths[path].sent += buf.len() as u64;
         self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }

@@ -108,7 +108,7 @@ const FAR_OFF: f64 = 4.0;
 /// Whether more losses follow each other than if each packet was lost by the same chance.
 fn is_dense(lost: &[u64], packets: u64) -> bool {
     let pairs = lost.len().saturating_sub(1).max(1) as f64;
-    let following = lost.windows(2).filter(|pair| pair[1] - pair[0] <= FOLLOWING).count() as f64;
+    let following = lost.windows(2).filter(|pair| pair[1].abs_diff(pair[0]) <= FOLLOWING).count() as f64;
     let through = 1.0 - (lost.len() as f64 / packets.max(1) as f64).min(1.0);
     let chance = 1.0 - through * through * through;
     following > pairs * chance + FAR_OFF * math::sqrt(pairs * chance * (1.0 - chance))
