@@ -8,7 +8,6 @@ use thalweg_units::Instant;
 use super::{
     Connection,
     lifecycle::{CloseFrame, Phase},
-    multipath::ControlWriter,
     open_packet::{Content, OpenPacket},
     paths::{Order, Path, PathKey, PathSet, Stage, Waiting, challenge_data},
     repeat::{Underway, Worth},
@@ -16,8 +15,6 @@ use super::{
 };
 use crate::{Side, crypto::TAG_LEN, error::TransportErrorCode, frame::Frame, observe::Limit, udp::Transmit};
 
-/// The most bytes of frames that a client has to have before it opens further paths: IDs of a dozen paths.
-const MOST_CONFIRMATION: usize = 600;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
@@ -40,7 +37,6 @@ impl Connection {
                     false if self.paths.is_held() => None,
                     false => self
                         .transmit_probing(now, buf)
-                        .or_else(|| self.transmit_confirmation(now, path, buf))
                         .or_else(|| self.transmit_mtu_probe(now, path, buf))
                         .or_else(|| self.transmit_batch(now, path, most, true, buf))
                         .or_else(|| self.transmit_again(now, path, most, buf)),
@@ -120,26 +116,6 @@ impl Connection {
             self.transmit_sooner(now, key, max_segments, buf)
                 .or_else(|| self.transmit_again(now, key, max_segments, buf))
         })
-    }
-
-    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own ahead of what else waits: with
-    /// both, a client opens another path. On a slow first path, each byte that goes before keeps the others unused for
-    /// the time that it takes. If it is lost, what it held leaves with other frames.
-    fn transmit_confirmation(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let is_wanted = self.handshake.done_pending && self.paths.several().is_some() && self.paths[path].validated;
-        if !is_wanted || !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {
-            return None;
-        }
-        let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
-        packet.ack_eliciting = true;
-        let limit = packet.mark.payload_pos() + MOST_CONFIRMATION;
-        self.write_handshake_done(buf, limit, &mut packet);
-        self.write_first_path_cids(ControlWriter { buf, limit, record: &mut packet.frames.control });
-        let flight = (packet.space, packet.mark.number);
-        self.finish_packet(now, buf, packet, None);
-        self.repeat.on_flight(&[flight], buf.len());
-        self.paths[path].sent += buf.len() as u64;
-        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 
     /// What other paths have under way and this one has not sent, as far as it lets it out.

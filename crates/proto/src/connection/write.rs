@@ -331,20 +331,15 @@ impl Connection {
         }
     }
 
-    /// HANDSHAKE_DONE, if it is due and fits.
-    pub(super) fn write_handshake_done(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        if self.handshake.done_pending && buf.len() + Frame::HandshakeDone.encoded_len() <= limit {
-            self.handshake.done_pending = false;
-            Frame::HandshakeDone.encode(buf);
-            packet.frames.control.push(Control::HandshakeDone);
-        }
-    }
-
     /// Frames of the connection itself, most urgent first.
     fn write_connection_control(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        self.write_handshake_done(buf, limit, packet);
         let record = &mut packet.frames.control;
         let fits = |buf: &Vec<u8>, frame: &Frame<'_>| buf.len() + frame.encoded_len() <= limit;
+        if self.handshake.done_pending && fits(buf, &Frame::HandshakeDone) {
+            self.handshake.done_pending = false;
+            Frame::HandshakeDone.encode(buf);
+            record.push(Control::HandshakeDone);
+        }
         // With several paths the first one's frames name it too (draft-ietf-quic-multipath-21 section 3.2).
         let of_path = self.paths.several().map(|_| u64::from(DataSpace::FIRST.0));
         let retire_len = if of_path.is_some() { 4 + 1 } else { 1 } + 8;
