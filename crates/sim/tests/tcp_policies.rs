@@ -62,10 +62,11 @@ fn a_policy_makes_a_difference_or_is_listed_as_ignored() {
     };
     let wires = |policies: &str| over(None, policies).into_iter().map(|(wire, _)| wire).collect::<Vec<_>>();
     for field in Policies::catalogue() {
-        // What a start compares only matters to one that goes by delay, and undoing where detection errs.
+        // What a start compares only matters to one that goes by delay, and undoing where detection errs and the window
+        // does not come back by itself.
         let with = match field.name {
             "exit-rtt" => "start=hystart++, ",
-            "undo" => "reordering=fixed, ",
+            "undo" => "controller=cubic, reordering=fixed, ",
             _ => "",
         };
         let base = wires(with.trim_end_matches(", "));
