@@ -106,12 +106,10 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         ..Path::clean(Rate::from_bps(0), Duration::ZERO, 0)
     };
     let zero = if is_up { start } else { start - round_trip / 2.0 - first_packet };
-    let unclear = interruptions(facts, (zero, packet, MIDDLE), &mut path);
-    let begun = BEGUN.map(|at| {
-        let mut stopped = Path { outages: Vec::new(), suspensions: Vec::new(), ..path.clone() };
-        interruptions(facts, (zero, packet, at), &mut stopped);
-        (stopped.outages, stopped.suspensions)
-    });
+    let half = path.round_trip.as_secs_f64() * 500.0;
+    let [middle, begun @ ..] = [MIDDLE, EARLY, LATE].map(|at| interruptions(facts, (zero, packet, half), at));
+    (path.outages, path.suspensions) = (middle.outages, middle.suspensions);
+    let begun = begun.map(|stops| (stops.outages, stops.suspensions));
     path.mtu = drop.map(|drop| (millis(drop.at - zero), drop.size.saturating_add(HEADERS as u32)));
     let credit = credit(facts);
     let load = load(facts, bytes, is_up);
@@ -141,7 +139,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
         stops,
-        unclear,
+        unclear: middle.unclear,
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
         policed: policed(facts, &levels.chance),
@@ -504,34 +502,45 @@ fn is_suspension(silence: &Silence) -> bool {
     !is_outage(silence) && (!silence.is_tail_lost || has_survivors(silence)) && is_little && silence.held >= 1
 }
 
-/// How long a silence has to be, beyond what packets that came late explain, milliseconds.
-fn is_long(facts: &Facts, silence: &Silence, packet: f64) -> bool {
+/// How late packets come that others have overtaken, milliseconds; 0 where few are.
+fn usually_late(facts: &Facts) -> f64 {
     let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
     late.sort_by(f64::total_cmp);
-    let usual = late.get(late.len() * 19 / 20).copied().unwrap_or(0.0);
     let is_reordered = late.len() as f64 > 0.002 * facts.flight.packets as f64;
-    silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + if is_reordered { usual } else { 0.0 }
+    late.get(late.len() * 19 / 20).copied().filter(|_| is_reordered).unwrap_or(0.0)
 }
 
-/// Where an interruption is taken to have begun, of the times at which it may have; and where else.
+/// Where an interruption is taken to have begun, of the times at which it may have, from 0 to 1; and where else.
 const MIDDLE: f64 = 0.5;
-const BEGUN: [f64; 2] = [0.1, 0.9];
+const EARLY: f64 = 0.1;
+const LATE: f64 = 0.9;
 
-/// Reads outages and suspensions, and returns what may be one or the other or neither; `zero` is the client's first
-/// packet.
-/// `packet` is the time of a packet on the bottleneck, in milliseconds; `at` says where within the times at which an
-/// interruption may have begun it did, from 0 to 1.
-fn interruptions(facts: &Facts, (zero, packet, at): (f64, f64, f64), path: &mut Path) -> Vec<Span> {
-    let half = path.round_trip.as_secs_f64() * 500.0;
+/// Interruptions, from the client's first packet on.
+#[derive(Default)]
+struct Stops {
+    outages: Vec<Span>,
+    suspensions: Vec<Span>,
+    /// What may be one or the other or neither.
+    unclear: Vec<Span>,
+}
+
+/// Reads interruptions that began `at` a part of the times at which they may have. In milliseconds are `zero`, which is
+/// the client's first packet, the time of a packet on the bottleneck, and `half` of the path's round trip.
+fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64), at: f64) -> Stops {
+    let mut stops = Stops::default();
+    // Beyond what packets that came late explain.
+    let late = usually_late(facts);
+    let is_long = |silence: &&Silence| silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + late;
     let span = |from: f64, to: f64| -> Span {
         let from = (from - zero).max(0.0);
         (millis(from), millis((to - zero).max(from + 1.0)))
     };
-    let held = |silence: &Silence| {
+    // What was due by then never came.
+    let begin = |silence: &Silence| {
         let due = (silence.to - silence.excess).max(silence.from);
-        span(silence.from + at * (due - silence.from), silence.to)
+        silence.from + at * (due - silence.from)
     };
-    let mut unclear = Vec::new();
+    let held = |silence: &Silence| span(begin(silence), silence.to);
     let shortest = facts.flight.least.unwrap_or(0.0);
     for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
@@ -546,14 +555,14 @@ fn interruptions(facts: &Facts, (zero, packet, at): (f64, f64, f64), path: &mut 
             // It ended between the last that was lost and the next that was not, or what came at last.
             let next_sent = early.asked.iter().copied().find(|sent| *sent > last_lost).unwrap_or(next);
             let end = (last_lost + next_sent.min(next - half).max(last_lost)) / 2.0;
-            path.outages.push(span(begin, end.max(begin)));
+            stops.outages.push(span(begin, end.max(begin)));
         } else {
             // It began between the last arrival and the answer that was due.
             let due = early.last.max(first + shortest);
-            path.suspensions.push(span(early.last + at * (due - early.last) - half.min(1.0), next));
+            stops.suspensions.push(span(early.last + at * (due - early.last) - half.min(1.0), next));
         }
     }
-    for silence in facts.silences.list.iter().filter(|silence| is_long(facts, silence, packet)) {
+    for silence in facts.silences.list.iter().filter(is_long) {
         if is_of_drop(facts, silence) && !is_suspension(silence) {
             continue;
         }
@@ -561,15 +570,14 @@ fn interruptions(facts: &Facts, (zero, packet, at): (f64, f64, f64), path: &mut 
             let last = silence.last_lost.unwrap_or(silence.from);
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
             // What came last was on its way back by then, and the acknowledgment that was due never was.
-            let due = (silence.to - silence.excess).max(silence.from);
-            path.outages.push(span(silence.from - half + at * (due - silence.from), (last + first) / 2.0));
+            stops.outages.push(span(begin(silence) - half, (last + first) / 2.0));
         } else if is_suspension(silence) {
-            path.suspensions.push(held(silence));
+            stops.suspensions.push(held(silence));
         } else {
-            unclear.push(held(silence));
+            stops.unclear.push(held(silence));
         }
     }
-    unclear
+    stops
 }
 
 fn reorder(facts: &Facts) -> Option<(f64, Duration)> {

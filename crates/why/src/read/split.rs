@@ -146,6 +146,14 @@ impl Default for Splitter {
     }
 }
 
+/// Hands on a record, if there is more to it than white space.
+fn hand_on(record: &[u8], out: &mut dyn FnMut(Piece<'_>)) {
+    let record = record.trim_ascii();
+    if !record.is_empty() {
+        out(Piece::Record(record));
+    }
+}
+
 impl Splitter {
     /// Takes the next bytes.
     ///
@@ -183,10 +191,7 @@ impl Splitter {
                 from = at + 1;
                 if self.held.is_empty() && part.len() <= LONGEST {
                     // What came whole need not be held.
-                    let record = part.trim_ascii();
-                    if !record.is_empty() {
-                        out(Piece::Record(record));
-                    }
+                    hand_on(part, out);
                     continue;
                 }
                 self.hold(part);
@@ -204,11 +209,10 @@ impl Splitter {
     }
 
     fn record(&mut self, out: &mut dyn FnMut(Piece<'_>)) {
-        let record = self.held.trim_ascii();
         if self.is_too_long {
             out(Piece::Damaged);
-        } else if !record.is_empty() {
-            out(Piece::Record(record));
+        } else {
+            hand_on(&self.held, out);
         }
         self.held.clear();
         self.is_too_long = false;
