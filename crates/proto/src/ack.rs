@@ -401,6 +401,12 @@ impl AckTracker {
         self.owed.packets > 0
     }
 
+    /// Whether there is anything to acknowledge, be it for the second time.
+    #[inline]
+    pub fn has_any(&self) -> bool {
+        self.largest.is_some()
+    }
+
     /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is
     /// due.
     #[inline]

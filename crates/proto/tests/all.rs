@@ -5,6 +5,7 @@ mod ack_frequency;
 mod adjust;
 mod awaiting;
 mod bottleneck;
+mod broken;
 mod connect_timeout;
 mod copies;
 mod determinism;

@@ -41,6 +41,11 @@ impl Connection {
         self.note_way_back(now, space, by, &outcome);
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
+            if let SpaceId::Data(path) = space
+                && self.paths.has_choice()
+            {
+                self.on_path_acked(path, by, delay, &outcome.acked);
+            }
         }
         let has_news = !outcome.acked.is_empty() || !outcome.lost.is_empty();
         self.on_outcome(now, &mut outcome);

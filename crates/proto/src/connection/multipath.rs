@@ -337,7 +337,7 @@ impl Connection {
         self.repeat.on_progress(SpaceId::Data(space));
         self.reports.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Abandoned, remote });
         self.reports.tell_path(PathEvent::Abandoned { id: space, code });
-        if self.is_silent(id) {
+        if self.paths.set(space).is_some_and(|set| self.is_silent(set)) {
             self.reinject(space);
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use thalweg_recovery::{DataSpace, Outcome, SpaceId, WayBack};
+use thalweg_recovery::{Acked, DataSpace, Outcome, SpaceId, WayBack};
 use thalweg_units::{Duration, Instant};
 
 use super::{
@@ -53,9 +53,39 @@ pub enum PinError {
 }
 
 impl Connection {
-    /// Whether a probe timeout on an address pair has gone unanswered.
-    pub(super) fn is_silent(&self, id: thalweg_recovery::PathId) -> bool {
-        self.recovery.path(id).is_some_and(|known| known.pto_count() > 0)
+    /// Whether a probe timeout on a path has gone unanswered.
+    ///
+    /// Acknowledgments of what left before it that come by another path are no answer: they say that the path worked
+    /// then.
+    pub(super) fn is_silent(&self, set: &PathSet) -> bool {
+        self.recovery.path(set.active().id).is_some_and(|known| known.pto_count() > 0)
+            || set.silent_from().is_some() && self.recovery.in_flight(SpaceId::Data(set.id()))
+    }
+
+    /// Packets of a path have been acknowledged, `by` a path, so long after the newest of them had arrived.
+    ///
+    /// If that was a round trip, what left since has not arrived, and it comes by another path, then this one may be
+    /// broken: no data leave on it until it answers.
+    pub(super) fn on_path_acked(
+        &mut self,
+        path: DataSpace,
+        by: DataSpace,
+        delay: std::time::Duration,
+        acked: &[Acked<Box<SentFrames>>],
+    ) {
+        let next = self.spaces[SpaceId::Data(path)].numbers.next();
+        let Some(set) = self.paths.set_mut(path) else { return };
+        let is_late = || {
+            let min_rtt = self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().min);
+            let is_news =
+                acked.iter().any(|packet| packet.ack_eliciting) && self.recovery.in_flight(SpaceId::Data(path));
+            is_news && delay >= min_rtt && delay > self.handshake.peer_params.max_ack_delay
+        };
+        match set.silent_from() {
+            Some(from) if by == path || acked.iter().any(|packet| packet.number >= from) => set.set_silent_from(None),
+            None if by != path && is_late() => set.set_silent_from(Some(next)),
+            _ => {}
+        }
     }
 
     /// Whether all paths that are open are silent.
@@ -71,7 +101,7 @@ impl Connection {
 
     /// Whether a path other than this one answers, so that this one need not carry data while it is silent.
     fn others_answer(&self, space: DataSpace) -> bool {
-        self.paths.sets().any(|set| set.id() != space && self.can_carry(set) && !self.is_silent(set.active().id))
+        self.paths.sets().any(|set| set.id() != space && self.can_carry(set) && !self.is_silent(set))
     }
 
     /// Whether a probe on the path of a space carries nothing but a PING: what the path owes leaves on others.
@@ -81,7 +111,7 @@ impl Connection {
     }
 
     fn leaves_data_to_others(&self, name: DataSpace) -> bool {
-        self.paths.set(name).is_some_and(|set| self.is_silent(set.active().id)) && self.others_answer(name)
+        self.paths.set(name).is_some_and(|set| self.is_silent(set)) && self.others_answer(name)
     }
 
     /// The paths that may carry data: those that answer and that the peer does not want as a backup; if there are none,
@@ -97,7 +127,7 @@ impl Connection {
             .paths
             .sets()
             .filter(|set| self.can_carry(set))
-            .map(|set| (set.id(), set.active().id, self.is_silent(set.active().id), is_backup(set.id())))
+            .map(|set| (set.id(), set.active().id, self.is_silent(set), is_backup(set.id())))
             .collect();
         let best = open.iter().map(|(_, _, is_silent, is_backup)| (*is_silent, *is_backup)).min();
         let mut candidates = SmallVec::new();
@@ -125,7 +155,7 @@ impl Connection {
     /// The paths that carry data if they are asked to: those that answer, or, if there are none, all that are open.
     pub(super) fn live(&self) -> SmallVec<[DataSpace; 4]> {
         let open = || self.paths.sets().filter(|set| self.can_carry(set));
-        let answering: SmallVec<_> = open().filter(|set| !self.is_silent(set.active().id)).map(PathSet::id).collect();
+        let answering: SmallVec<_> = open().filter(|set| !self.is_silent(set)).map(PathSet::id).collect();
         if answering.is_empty() { open().map(PathSet::id).collect() } else { answering }
     }
 
@@ -185,7 +215,7 @@ impl Connection {
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
     /// not open, is silent, or has not earned an answer, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
-        let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && !self.is_silent(set.active().id);
+        let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && !self.is_silent(set);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
             // Who sends nothing but acknowledgments never notices that they get lost: only a path by which packets
             // come carries those of others.
@@ -274,13 +304,30 @@ impl Connection {
         let others: SmallVec<[DataSpace; 4]> = self
             .spaces
             .data()
-            .filter(|(other, state)| *other != name && state.acks.pending() && self.ack_path(now, *other) == name)
+            .filter(|(other, state)| *other != name && self.is_acked_by(now, *other, name, &state.acks))
             .map(|(other, _)| other)
             .collect();
         for other in others {
             // What it reports is not remembered: ranges are reported until the space's own path says that they arrived.
-            self.spaces[SpaceId::Data(other)].acks.write(now, buf, limit);
+            let is_written = self.spaces[SpaceId::Data(other)].acks.write(now, buf, limit).is_some();
+            if let Some(set) = self.paths.set_mut(other).filter(|_| is_written) {
+                set.on_acks_repeated();
+            }
         }
+    }
+
+    /// Whether a packet on the path `name` carries the acknowledgments of another: those that are due and leave by it,
+    /// and once those of a path by which nothing has come for a round trip. If that one is broken, its last ones were
+    /// lost with it, and what they acknowledge would be sent again.
+    fn is_acked_by(&self, now: Instant, other: DataSpace, name: DataSpace, acks: &AckTracker) -> bool {
+        if acks.pending() {
+            return self.ack_path(now, other) == name;
+        }
+        self.paths.set(other).is_some_and(|set| {
+            let smoothed = || self.recovery.path(set.active().id).map(|path| path.rtt().smoothed);
+            let is_quiet = || smoothed().is_some_and(|rtt| now.saturating_since(set.heard()) >= rtt);
+            set.is_open() && !set.has_repeated_acks() && acks.has_any() && is_quiet()
+        })
     }
 
     /// What a path that has fallen silent owes leaves again on the others: its packets are outstanding still, but the
@@ -342,6 +389,9 @@ impl Connection {
         if self.others_answer(name) {
             self.reinject(name);
         }
-        self.paths.set(name).is_some_and(PathSet::is_open)
+        let next = self.spaces[space].numbers.next();
+        let Some(set) = self.paths.set_mut(name) else { return false };
+        set.set_silent_from(Some(set.silent_from().unwrap_or(next)));
+        set.is_open()
     }
 }

@@ -48,8 +48,12 @@ pub(crate) struct PathSet {
     pub(super) stage: Stage,
     /// Packets below this number have left again on other paths, because this one was silent.
     pub(super) reinjected: u64,
+    /// A probe timeout went unanswered, or the peer says that nothing comes by it: packets from this number on left after it, and show that the path answers.
+    silent_from: Option<u64>,
     /// When a packet came by it last.
     pub(super) heard: Instant,
+    /// Its acknowledgments have left once more by another path since then.
+    has_repeated_acks: bool,
     /// When we sent something by it last, where there are others.
     spoke: Instant,
     /// When we last asked whether the peer still reaches us by it, and how often since the peer has used it.
@@ -75,6 +79,8 @@ impl PathSet {
             is_settled: false,
             stage,
             reinjected: 0,
+            silent_from: None,
+            has_repeated_acks: false,
             heard: now,
             spoke: now,
             asked: (now, 0),
@@ -154,6 +160,7 @@ impl PathSet {
     #[inline]
     pub fn on_heard(&mut self, now: Instant) {
         self.heard = now;
+        self.has_repeated_acks = false;
     }
 
     /// The peer has sent data of the application by it: not only questions of its own, which would answer ours.
@@ -181,6 +188,28 @@ impl PathSet {
     /// When a packet came by it last.
     pub fn heard(&self) -> Instant {
         self.heard
+    }
+
+    /// The number from which on packets left after a probe timeout that has gone unanswered.
+    #[inline]
+    pub fn silent_from(&self) -> Option<u64> {
+        self.silent_from
+    }
+
+    /// A probe timeout has gone unanswered from this number on, or was answered.
+    pub fn set_silent_from(&mut self, number: Option<u64>) {
+        self.silent_from = number;
+    }
+
+    /// Whether its acknowledgments have left by another path since a packet came by it last.
+    #[inline]
+    pub fn has_repeated_acks(&self) -> bool {
+        self.has_repeated_acks
+    }
+
+    /// Its acknowledgments leave by another path.
+    pub fn on_acks_repeated(&mut self) {
+        self.has_repeated_acks = true;
     }
 
     /// Whether nothing is sent on it for now.
