@@ -162,7 +162,7 @@ pub(crate) struct Regain {
     is_bounded: bool,
     /// Whether the path has shown a queue, or losses that follow the flight, since the start.
     was_full: bool,
-    /// Bytes acknowledged in recovery periods since the window grew, while losses are not known to follow the flight:
+    /// Bytes acknowledged in recovery periods since the window grew, or a round trip has passed without that, while losses are not known to follow the flight:
     /// where one comes per round trip, one such period follows the other.
     held_back: u64,
     evidence: Evidence,
@@ -375,11 +375,14 @@ impl Regain {
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
-        let acked = acked.saturating_add(std::mem::take(&mut self.held_back));
+        if self.rounds > 1 {
+            self.held_back = 0;
+        }
         let Some((gain, most)) = self.gain(view) else {
             self.remainder = 0;
             return ordinary;
         };
+        let acked = acked.saturating_add(std::mem::take(&mut self.held_back));
         let parts = self.remainder.saturating_add(acked.saturating_mul(gain));
         let regained = view.window.saturating_add(parts / GAIN_DIVISOR).min(most);
         self.remainder = if regained >= ordinary { parts % GAIN_DIVISOR } else { 0 };

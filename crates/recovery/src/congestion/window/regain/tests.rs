@@ -649,3 +649,22 @@ fn what_arrives_in_a_recovery_counts_later_until_losses_need_a_verdict() {
     assert_eq!(after(8), 31_250, "up to the window that was reduced");
     assert_eq!(after(0), 30_000, "of what has arrived after it alone");
 }
+
+#[test]
+fn what_arrived_in_a_recovery_waits_for_an_empty_queue_for_a_round_trip() {
+    for (rounds, grown) in [(1, 26_250), (2, 7_500)] {
+        let mut regain = regain(0);
+        regain.was_full = true;
+        round(&mut regain, &[100]);
+        let window = regain.reduce(view(1_000_000, 100), Signal::Loss);
+        let mut scene = path();
+        regain.observe(view(window, 100), &scene.ack(60_000, Some(ms(100)), false), true);
+        let before = regain.grow(view(window, 105), 1_200);
+        assert!(before < window + 1_200, "a queue");
+        for _ in 0..rounds {
+            round(&mut regain, &[100]);
+        }
+        let added = regain.grow(view(window, 100), 10_000) - window;
+        assert_eq!(added, grown, "{rounds} round trips");
+    }
+}
