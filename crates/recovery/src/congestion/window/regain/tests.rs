@@ -126,6 +126,31 @@ fn with_a_queue_at_the_loss_it_comes_back_to_what_the_path_carried_and_is_cubic_
 }
 
 #[test]
+fn a_loss_beside_a_queue_that_was_far_from_full_leaves_what_the_path_carried_eight_times() {
+    for (longest, is_far) in [(120, true), (130, false)] {
+        let mut regain = regain(1_000);
+        for longest in [150, longest, longest] {
+            round(&mut regain, &[longest]);
+        }
+        for _ in 0..8 {
+            let window = regain.reduce(queued(1_000_000, 125), Signal::Loss);
+            assert_eq!(window, if is_far { 775_000 } else { 700_000 }, "{longest}");
+            assert_eq!(regain.prior, Some(800_000));
+        }
+        assert_eq!(regain.reduce(queued(1_000_000, 125), Signal::Loss), 700_000);
+    }
+}
+
+#[test]
+fn a_queue_that_is_most_of_the_window_leaves_no_more_than_cubic_does() {
+    let mut regain = regain(1_000);
+    for longest in [500, 200, 200] {
+        round(&mut regain, &[longest]);
+    }
+    assert_eq!(regain.reduce(queued(1_000_000, 200), Signal::Loss), 700_000);
+}
+
+#[test]
 fn after_a_mark_or_losses_that_follow_the_flight_it_is_cubic() {
     for (latest, signal) in [(105, Signal::Mark), (100, Signal::Mark)] {
         let (mut regain, window) = reduced(latest, signal);
