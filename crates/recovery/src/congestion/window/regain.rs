@@ -18,7 +18,7 @@
 //! congestion, or with a queue   CUBIC's reduction
 //! beside a queue                to 31/32 of what the path carried, so that the queue drains; CUBIC's, if that is less
 //! by chance                     to 31/32
-//!                               after eight such of either kind without a verdict, CUBIC's reduction until there is one
+//!                               eight of either kind without a verdict, then CUBIC's reduction until there is one
 //!
 //! after one, while the queue is empty:
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
@@ -71,9 +71,10 @@
 //! receiver's clock tells them apart: see [`outward`].
 //!
 //! What it cannot know: a managed queue that was long before its manager began to drop packets is far from full, too.
-//! Its drops pass for losses beside a queue, eight of them at most, and each still drains the queue. Flows that share a queue below the noise of their hosts, half a millisecond, and are too many
-//! to see an effect of their own take from others there. A receiver that reports no times is judged by round-trip
-//! samples, with what it adds to them.
+//! Its drops pass for losses beside a queue until a verdict, eight of them at most, and each still drains the queue.
+//! Flows that share a queue below the noise of their hosts, half a millisecond, and are too many to see an effect of
+//! their own take from others there. A receiver that reports no times is judged by round-trip samples, with what it
+//! adds to them.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -168,8 +169,8 @@ pub(crate) struct Regain {
     is_bounded: bool,
     /// Whether the path has shown a queue, or losses that follow the flight, since the start.
     was_full: bool,
-    /// Bytes acknowledged in recovery periods since the window grew, or a round trip has passed without that, while losses are not known to follow the flight:
-    /// where one comes per round trip, one such period follows the other.
+    /// Bytes acknowledged in recovery periods since the window grew, while losses are not known to follow the flight:
+    /// where one comes per round trip, one such period follows the other. They wait a round trip for an empty queue.
     held_back: u64,
     evidence: Evidence,
     waits: Waits,

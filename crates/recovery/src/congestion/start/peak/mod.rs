@@ -28,9 +28,9 @@
 //! rate has not risen: who goes on doubling then does so only to lose a window. And a window that was far too large, as
 //! behind a policer that lets a first burst through, falls to what was delivered of it.
 //!
-//! A known rate says what a loss does not. Where at most a tenth of the flight was lost and its packets did not wait, the
-//! losses were those of chance or of a burst, and the start ends with what the rate fills in the smallest round trip:
-//! as much as the path has shown to carry, and no queue.
+//! A known rate says what a loss does not. Where at most a tenth of the flight was lost and its packets did not wait,
+//! the losses were those of chance or of a burst, and the start ends with what the rate fills in the smallest round
+//! trip: as much as the path has shown to carry, and no queue.
 //!
 //! A flight of which hardly anything was delivered is no measure of the path: another flow's train may have filled the
 //! queue for just as long as it passed. As after a timeout (RFC 5681 section 3.1), the path is then searched anew, from

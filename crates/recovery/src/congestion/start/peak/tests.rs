@@ -344,8 +344,8 @@ fn a_short_round_trip_opens_as_slow_start_does() {
     assert_eq!(path.window, before + 10 * DATAGRAM);
 }
 
-/// Congestion that takes so many of a hundred packets, of which one took so long: the window until it is known what became
-/// of all of them, and afterwards, in percent of before.
+/// Congestion that takes so many of a hundred packets, of which one took so long: the window until it is known what
+/// became of all of them, and afterwards, in percent of before.
 fn after_losses(lost: u64, longest: Duration) -> (u64, u64) {
     let mut path = Path::new(LINK, FILL);
     path.train(1, punctual, true);
