@@ -331,7 +331,7 @@ impl Window {
         let mut view = self.view(event.now, event.rtt);
         if is_starting && let Some(Congested { window, threshold }) = self.start.on_congestion(view, event) {
             self.growth.reduce(view, signal);
-            self.retreat(window, threshold);
+            self.retreat(event, window, threshold);
             return;
         }
         if is_starting && signal == Signal::Loss && self.may_go_on() {
@@ -358,10 +358,11 @@ impl Window {
         self.take(step);
     }
 
-    /// A start answers congestion by itself: the window falls at once.
-    fn retreat(&mut self, window: u64, threshold: Option<u64>) {
+    /// A start answers congestion by itself: the window falls at once, and packets leave as they do after a start.
+    fn retreat(&mut self, event: &AckEvent<'_>, window: u64, threshold: Option<u64>) {
         self.window = window.clamp(self.minimum(), self.window.max(self.minimum()));
-        self.shape = Shape::default();
+        let rate = pacing::window_rate(self.window, event.rtt.paced, pacing::AVOIDANCE_GAIN);
+        self.shape = Shape { rate: Some(rate), ..Shape::default() };
         if let Some(threshold) = threshold {
             self.window = self.window.max(self.minimum_threshold());
             self.ssthresh = Some(threshold.clamp(self.minimum_threshold(), self.window));

@@ -13,9 +13,12 @@
 //!   of the latest packets more than 2 % were lost; a fifth, if losses do not follow the flight and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
+//! but it is not if no packet of the last two round trips waited half as long as one of late did: no full queue
 //!
 //! congestion, or with a queue   CUBIC's reduction
-//! by chance                     to 31/32; after eight such without a verdict, CUBIC's reduction until there is one
+//! beside a queue                to 31/32 of what the path carried, so that the queue drains; CUBIC's, if that is less
+//! by chance                     to 31/32
+//!                               eight of either kind without a verdict, then CUBIC's reduction until there is one
 //!
 //! after one, while the queue is empty:
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
@@ -67,9 +70,11 @@
 //! several paths are in use they may return by another one, whose queue has nothing to do with this path. The
 //! receiver's clock tells them apart: see [`outward`].
 //!
-//! What it cannot know: flows that share a queue below the noise of their hosts, half a millisecond, and are too many
-//! to see an effect of their own take from others there. A receiver that reports no times is judged by round-trip
-//! samples, with what it adds to them.
+//! What it cannot know: a managed queue that was long before its manager began to drop packets is far from full, too.
+//! Its drops pass for losses beside a queue until a verdict, eight of them at most, and each still drains the queue.
+//! Flows that share a queue below the noise of their hosts, half a millisecond, and are too many to see an effect of
+//! their own take from others there. A receiver that reports no times is judged by round-trip samples, with what it
+//! adds to them.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -137,6 +142,8 @@ enum Cause {
     Congestion,
     /// A loss with a queue, which does not have to be the cause.
     Queue,
+    /// A loss with a queue that was far from full: a path that is in use and loses packets by chance.
+    BesideQueue,
     Chance,
 }
 
@@ -163,7 +170,7 @@ pub(crate) struct Regain {
     /// Whether the path has shown a queue, or losses that follow the flight, since the start.
     was_full: bool,
     /// Bytes acknowledged in recovery periods since the window grew, while losses are not known to follow the flight:
-    /// where one comes per round trip, one such period follows the other.
+    /// where one comes per round trip, one such period follows the other. They wait a round trip for an empty queue.
     held_back: u64,
     evidence: Evidence,
     waits: Waits,
@@ -284,7 +291,7 @@ impl Regain {
         if is_short || !self.loses_at_most_one_in(most) {
             Cause::Congestion
         } else if is_busy || !self.was_empty(view) {
-            Cause::Queue
+            if self.waits.is_far_from_full() { Cause::BesideQueue } else { Cause::Queue }
         } else {
             Cause::Chance
         }
@@ -298,6 +305,18 @@ impl Regain {
             Some((gain, most)) => (least + held_back.saturating_mul(gain) / GAIN_DIVISOR).min(most).max(least),
             None => least,
         };
+        self.base.on_start_exit(View { window, ..view });
+        window
+    }
+
+    /// The window after a loss beside a queue: what the path carries without it.
+    fn drain(&mut self, view: View, signal: Signal) -> u64 {
+        self.held_back = 0;
+        let reduced = self.base.reduce(view, signal);
+        let window = self.carried(view) / SMALL_REDUCTION.1 * SMALL_REDUCTION.0;
+        if window <= reduced {
+            return reduced;
+        }
         self.base.on_start_exit(View { window, ..view });
         window
     }
@@ -375,11 +394,14 @@ impl Regain {
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
-        let acked = acked.saturating_add(std::mem::take(&mut self.held_back));
+        if self.rounds > 1 {
+            self.held_back = 0;
+        }
         let Some((gain, most)) = self.gain(view) else {
             self.remainder = 0;
             return ordinary;
         };
+        let acked = acked.saturating_add(std::mem::take(&mut self.held_back));
         let parts = self.remainder.saturating_add(acked.saturating_mul(gain));
         let regained = view.window.saturating_add(parts / GAIN_DIVISOR).min(most);
         self.remainder = if regained >= ordinary { parts % GAIN_DIVISOR } else { 0 };
@@ -390,11 +412,12 @@ impl Growth for Regain {
         let verdict = self.evidence.judge();
         let cause = self.cause(view, signal);
         let is_dependent = self.evidence.latest() == Some(Verdict::Dependent);
-        self.was_full |= signal != Signal::Loss || is_dependent || cause == Cause::Queue;
-        self.is_bounded = cause == Cause::Queue;
+        let has_queue = matches!(cause, Cause::Queue | Cause::BesideQueue);
+        self.was_full |= signal != Signal::Loss || is_dependent || has_queue;
+        self.is_bounded = has_queue;
         self.prior = match cause {
             Cause::Congestion => None,
-            Cause::Queue => Some(self.carried(view)),
+            Cause::Queue | Cause::BesideQueue => Some(self.carried(view)),
             Cause::Chance => Some(self.prior.map_or(view.window, |largest| largest.max(view.window))),
         };
         self.remainder = 0;
@@ -414,9 +437,9 @@ impl Growth for Regain {
         if is_shown {
             self.credit = CREDIT;
         }
-        if cause == Cause::Chance && (is_shown || self.credit > 0) {
+        if matches!(cause, Cause::Chance | Cause::BesideQueue) && (is_shown || self.credit > 0) {
             self.credit -= u32::from(!is_shown);
-            return self.reduce_little(view);
+            return if has_queue { self.drain(view, signal) } else { self.reduce_little(view) };
         }
         self.held_back = 0;
         self.base.reduce(view, signal)

@@ -10,6 +10,7 @@
 //!                 (neither where the round trip varies by more than twice the smallest)
 //!                 on a long path, by the smallest delay of a round trip
 //! congestion      the window falls to what has been delivered of the flight that met it
+//!                 but if little of it was lost, and no mark or queue came, to what the rate fills
 //! ```
 //!
 //! Slow start needs a round trip to double, and a satellite path of 250 Mbps takes eleven doublings of 600 ms. A train
@@ -26,6 +27,10 @@
 //! of a shorter one. The start ends when the window has been at what a confirmed rate fills for a round trip, and the
 //! rate has not risen: who goes on doubling then does so only to lose a window. And a window that was far too large, as
 //! behind a policer that lets a first burst through, falls to what was delivered of it.
+//!
+//! A known rate says what a loss does not. Where at most a tenth of the flight was lost and its packets did not wait,
+//! the losses were those of chance or of a burst, and the start ends with what the rate fills in the smallest round
+//! trip: as much as the path has shown to carry, and no queue.
 //!
 //! A flight of which hardly anything was delivered is no measure of the path: another flow's train may have filled the
 //! queue for just as long as it passed. As after a timeout (RFC 5681 section 3.1), the path is then searched anew, from
@@ -82,6 +87,12 @@ const FIRST_TRAIN: u64 = 10;
 /// A loss of more than one packet in so many says that the window is more than the path carries, not that a packet met
 /// with an accident.
 const CROWDED: u64 = 10;
+
+/// A flight met a queue if one of its packets took longer than the smallest round trip by this part of it …
+const WAIT_DIVISOR: u32 = 4;
+
+/// … and by this besides, which is jitter.
+const JITTER: Duration = Duration::from_millis(2);
 
 /// Which parts of the rule are in force: as named in [`StartPolicy`](super::StartPolicy).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -156,6 +167,16 @@ struct Retreat {
     lost: u64,
     /// A train overran a queue before the rate of the path was known.
     is_overrun: bool,
+    /// The longest round trip of the flight.
+    longest: Duration,
+    is_marked: bool,
+}
+
+impl Retreat {
+    /// A mark or a long wait says that the path was full.
+    fn met_queue(&self, min_rtt: Duration) -> bool {
+        self.is_marked || self.longest > min_rtt.saturating_add(min_rtt / WAIT_DIVISOR).saturating_add(JITTER)
+    }
 }
 
 /// Where slow start without trains, by which the path is being searched, ends.
@@ -346,6 +367,10 @@ impl Peak {
     fn retreat(&mut self, event: &AckEvent<'_>, mut retreat: Retreat) -> Proposal {
         retreat.acked += event.acked;
         retreat.lost += event.lost;
+        retreat.is_marked |= event.marks.ce > 0;
+        if event.has_rtt_sample {
+            retreat.longest = retreat.longest.max(event.rtt.adjusted);
+        }
         let all = (retreat.acked + retreat.lost).max(1);
         // As CUBIC would; less, if so much is lost that the path does not carry that either.
         let mut window = retreat.from / 10 * 7;
@@ -363,7 +388,18 @@ impl Peak {
             self.search = Some(if is_blocked { Search::UpTo(retreat.from / 2) } else { Search::ByDelay });
             return Proposal::window(window);
         }
-        Proposal { exit: is_over.then_some(StartExit::Congestion), ..Proposal::window(window) }
+        if is_over
+            && retreat.lost <= all / CROWDED
+            && !retreat.met_queue(event.rtt.min)
+            && let Some(rate) = self.sure(event)
+        {
+            window = window.max(Peak::fills(rate, event).min(retreat.from));
+        }
+        // What is no longer being opened needs no more than a window per round trip: bursts of twice that would look
+        // like a queue to what comes after the start.
+        let rate = pacing::window_rate(window, event.rtt.paced, pacing::AVOIDANCE_GAIN);
+        let exit = is_over.then_some(StartExit::Congestion);
+        Proposal { rate: Some(rate), exit, ..Proposal::window(window) }
     }
 
     /// Slow start, also while losses are being repaired.
@@ -440,8 +476,15 @@ impl Start for Peak {
         if !is_overrun && self.sure(event).is_none() {
             return None;
         }
-        let retreat = Retreat { until: event.now, from: view.window, acked: event.acked, lost: event.lost, is_overrun };
-        self.retreat = Some(retreat);
+        self.retreat = Some(Retreat {
+            until: event.now,
+            from: view.window,
+            acked: event.acked,
+            lost: event.lost,
+            is_overrun,
+            longest: Duration::ZERO,
+            is_marked: event.marks.ce > 0,
+        });
         Some(Congested { window: view.window / 10 * 7, threshold: None })
     }
 

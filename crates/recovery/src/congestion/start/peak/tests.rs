@@ -344,8 +344,9 @@ fn a_short_round_trip_opens_as_slow_start_does() {
     assert_eq!(path.window, before + 10 * DATAGRAM);
 }
 
-/// Congestion that takes so many of a hundred packets: the window afterwards, in percent of before.
-fn after_losses(lost: u64) -> u64 {
+/// Congestion that takes so many of a hundred packets, of which one took so long: the window until it is known what
+/// became of all of them, and afterwards, in percent of before.
+fn after_losses(lost: u64, longest: Duration) -> (u64, u64) {
     let mut path = Path::new(LINK, FILL);
     path.train(1, punctual, true);
     path.train(10, punctual, true);
@@ -357,21 +358,31 @@ fn after_losses(lost: u64) -> u64 {
     let answer = path.start.on_congestion(view, &event).unwrap();
     assert_eq!((answer.window, answer.threshold), (before / 10 * 7, None));
     let view = View { window: answer.window, ..view };
-    let event = path.scene.ack(0, None, false);
+    path.scene.ack(0, Some(RTT), false);
+    let event = path.scene.ack(0, Some(longest), false);
     let proposal = path.start.on_ack(view, &event);
     assert_eq!(proposal.exit, None, "the flight has not been answered for");
     path.scene.now += RTT;
     let sent = Some(SentSpan { oldest: path.scene.now, newest: path.scene.now });
     let event = AckEvent { sent, ..path.scene.ack(0, None, false) };
-    assert_eq!(path.start.on_ack(view, &event).exit, Some(StartExit::Congestion));
-    proposal.window * 100 / before
+    let end = path.start.on_ack(view, &event);
+    assert_eq!(end.exit, Some(StartExit::Congestion));
+    (proposal.window * 100 / before, end.window * 100 / before)
 }
 
 #[test]
 fn after_congestion_the_window_is_what_was_delivered_and_seven_tenths_at_most() {
     for (lost, percent) in [(1, 70), (10, 70), (50, 50), (90, 10)] {
-        let after = after_losses(lost);
+        let (after, _) = after_losses(lost, RTT);
         assert!((percent - 1..=percent).contains(&after), "{lost} % lost: {after} %");
+    }
+}
+
+#[test]
+fn a_start_whose_flight_lost_little_and_met_no_queue_ends_with_what_the_rate_fills() {
+    for (lost, longest, percent) in [(1, 600, 100), (10, 600, 100), (11, 600, 70), (1, 752, 100), (1, 753, 70)] {
+        let (_, after) = after_losses(lost, ms(longest));
+        assert!((percent - 1..=percent).contains(&after), "{lost} % lost, {longest} ms: {after} %");
     }
 }
 

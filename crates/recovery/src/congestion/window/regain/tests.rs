@@ -126,6 +126,31 @@ fn with_a_queue_at_the_loss_it_comes_back_to_what_the_path_carried_and_is_cubic_
 }
 
 #[test]
+fn a_loss_beside_a_queue_that_was_far_from_full_leaves_what_the_path_carried_eight_times() {
+    for (longest, is_far) in [(120, true), (130, false)] {
+        let mut regain = regain(1_000);
+        for longest in [150, longest, longest] {
+            round(&mut regain, &[longest]);
+        }
+        for _ in 0..8 {
+            let window = regain.reduce(queued(1_000_000, 125), Signal::Loss);
+            assert_eq!(window, if is_far { 775_000 } else { 700_000 }, "{longest}");
+            assert_eq!(regain.prior, Some(800_000));
+        }
+        assert_eq!(regain.reduce(queued(1_000_000, 125), Signal::Loss), 700_000);
+    }
+}
+
+#[test]
+fn a_queue_that_is_most_of_the_window_leaves_no_more_than_cubic_does() {
+    let mut regain = regain(1_000);
+    for longest in [500, 200, 200] {
+        round(&mut regain, &[longest]);
+    }
+    assert_eq!(regain.reduce(queued(1_000_000, 200), Signal::Loss), 700_000);
+}
+
+#[test]
 fn after_a_mark_or_losses_that_follow_the_flight_it_is_cubic() {
     for (latest, signal) in [(105, Signal::Mark), (100, Signal::Mark)] {
         let (mut regain, window) = reduced(latest, signal);
@@ -648,4 +673,23 @@ fn what_arrives_in_a_recovery_counts_later_until_losses_need_a_verdict() {
     // Three eighths of what has arrived in it and after it.
     assert_eq!(after(8), 31_250, "up to the window that was reduced");
     assert_eq!(after(0), 30_000, "of what has arrived after it alone");
+}
+
+#[test]
+fn what_arrived_in_a_recovery_waits_for_an_empty_queue_for_a_round_trip() {
+    for (rounds, grown) in [(1, 26_250), (2, 7_500)] {
+        let mut regain = regain(0);
+        regain.was_full = true;
+        round(&mut regain, &[100]);
+        let window = regain.reduce(view(1_000_000, 100), Signal::Loss);
+        let mut scene = path();
+        regain.observe(view(window, 100), &scene.ack(60_000, Some(ms(100)), false), true);
+        let before = regain.grow(view(window, 105), 1_200);
+        assert!(before < window + 1_200, "a queue");
+        for _ in 0..rounds {
+            round(&mut regain, &[100]);
+        }
+        let added = regain.grow(view(window, 100), 10_000) - window;
+        assert_eq!(added, grown, "{rounds} round trips");
+    }
 }

@@ -28,6 +28,7 @@
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
+//! | full | 1/2 | a larger part leaves fewer losses beside a queue to CUBIC, and takes drops of a managed queue for chance |
 //! | border | 1/2 | a higher one lets flows that fill a queue of few packets together lose more before they see it |
 //! | least border | 0.75 ms | what hosts add by waking up late; queues below it are not seen |
 //! | samples | 48 | fewer take a queue that others fill half of the time for empty; more make it seldom empty under jitter |
@@ -43,6 +44,8 @@ use crate::congestion::AckEvent;
 const BORDER_DIVISOR: i128 = 2;
 /// … unless hosts may have caused it.
 const LEAST_BORDER: i128 = 750_000;
+/// A queue that drops packets holds at least this part of what it held of late.
+const FULL_DIVISOR: i128 = 2;
 /// So many waits in a row are short where the queue is not in use.
 const SAMPLES: u32 = 48;
 /// The part of the range that each round trip forgets, at either end.
@@ -80,6 +83,8 @@ pub(super) struct Waits {
     usual: Tally,
     /// Packets that arrived since the latest wait.
     since_wait: u32,
+    /// The longest delays of this round trip and of the one before.
+    longest_of_rounds: [i128; 2],
 }
 
 /// Waits of late, and how many of them were long.
@@ -123,6 +128,7 @@ impl Waits {
             near: Tally::default(),
             usual: Tally::default(),
             since_wait: 0,
+            longest_of_rounds: [i128::MIN; 2],
         }
     }
 
@@ -152,6 +158,7 @@ impl Waits {
         let (least, longest) =
             self.range.map_or((delay, delay), |(least, longest)| (least.min(delay), longest.max(delay)));
         self.range = Some((least, longest));
+        self.longest_of_rounds[0] = self.longest_of_rounds[0].max(delay);
         let wait = delay - least;
         let is_long = wait > LEAST_BORDER.max((longest - least) / BORDER_DIVISOR);
         self.short = if is_long { 0 } else { self.short.saturating_add(1) };
@@ -185,6 +192,7 @@ impl Waits {
     }
 
     fn forget(&mut self) {
+        self.longest_of_rounds = [i128::MIN, self.longest_of_rounds[0]];
         if let Some((least, longest)) = &mut self.range {
             let step = (*longest - *least) / MEMORY_DIVISOR;
             *least += step;
@@ -209,6 +217,15 @@ impl Waits {
         self.near.all >= LEAST_NEAR
             && near_long * usual * NEAR_EXCESS <= near * (usual_long * NEAR_EXCESS + usual)
             && usual_long * ALWAYS.1 < usual * ALWAYS.0
+    }
+
+    /// Whether a full queue has lost nothing: no packet of two round trips waited half as long as one of late did.
+    pub(super) fn is_far_from_full(&self) -> bool {
+        let [now, before] = self.longest_of_rounds;
+        self.range.is_some_and(|(least, longest)| {
+            let waited = now.max(before).max(least) - least;
+            before > i128::MIN && waited < (longest - least) / FULL_DIVISOR
+        })
     }
 
     /// The longest wait of late.
@@ -277,6 +294,19 @@ mod tests {
         receiver.ack(false, &[2_100]);
         assert!(receiver.waits.is_busy());
         assert_eq!(receiver.waits.longest(), ms(4));
+    }
+
+    #[test]
+    fn a_queue_is_far_from_full_after_two_round_trips_with_less_than_half_of_the_longest_wait() {
+        let mut receiver = Receiver::new();
+        assert!(!receiver.waits.is_far_from_full());
+        receiver.ack(true, &[0, 8_000]);
+        receiver.ack(true, &[3_000]);
+        assert!(!receiver.waits.is_far_from_full(), "two round trips");
+        receiver.ack(true, &[3_000]);
+        assert!(receiver.waits.is_far_from_full());
+        receiver.ack(false, &[4_100, 0]);
+        assert!(!receiver.waits.is_far_from_full());
     }
 
     #[test]
