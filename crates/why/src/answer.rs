@@ -215,8 +215,12 @@ impl Answer {
         let margin = margin(first.cause);
         let (mut from, mut to) = (first.from + margin, first.to - margin);
         let pairs: Vec<World> = others.into_iter().flat_map(|world| [world.without(first.cause), world]).collect();
+        // What does not come out like the log, or further from it than what the answer rests on, is not what it means.
+        let enough = far(&self.reading, self.again).max(1.0 + NEAR);
         for pair in runs.all(&pairs)?.chunks_exact(2) {
-            if let [Some(without), Some(with)] = pair {
+            if let [Some(without), Some(with)] = pair
+                && far(&self.reading, Some(*with)) <= enough
+            {
                 let share = 1.0 - without.nanos() as f64 / with.nanos().max(1) as f64;
                 (from, to) = (from.min(share), to.max(share));
             }

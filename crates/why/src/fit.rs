@@ -542,6 +542,16 @@ fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64), at: f64) 
     };
     let held = |silence: &Silence| span(begin(silence), silence.to);
     let shortest = facts.flight.least.unwrap_or(0.0);
+    // What came last was on its way back by then, and the acknowledgment that was due never was. The first packet that
+    // was lost found the outage when it came out of the queue, and the last before it that came through did not.
+    let begin_of_outage = |silence: &Silence| {
+        let waited = silence.first_lost.map_or(0.0, |(_, round_trip)| (round_trip - shortest).max(0.0));
+        let due = (silence.to - silence.excess).max(silence.from) - half;
+        let lost = silence.first_lost.map_or(due, |(sent, _)| sent + waited);
+        let through = silence.last_through().map_or(f64::MIN, |sent| (sent + waited).min(lost));
+        let (low, high) = ((silence.from - half).max(through), due.min(lost));
+        (low + at * (high - low)).min(lost)
+    };
     for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
         let mut lost: Vec<f64> =
@@ -551,7 +561,8 @@ fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64), at: f64) 
             // It began between the last that came through and the first that was lost, and before the answer to the
             // former was on its way: that never came.
             let through = early.asked.iter().copied().take_while(|sent| *sent < first_lost).last();
-            let begin = through.map_or(first - 1.0, |through| (through + first_lost.min(through + half)) / 2.0);
+            let begin =
+                through.map_or(first - 1.0, |through| through + at * (first_lost.min(through + half) - through));
             // It ended between the last that was lost and the next that was not, or what came at last.
             let next_sent = early.asked.iter().copied().find(|sent| *sent > last_lost).unwrap_or(next);
             let end = (last_lost + next_sent.min(next - half).max(last_lost)) / 2.0;
@@ -569,8 +580,7 @@ fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64), at: f64) 
         if is_outage(silence) {
             let last = silence.last_lost.unwrap_or(silence.from);
             let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
-            // What came last was on its way back by then, and the acknowledgment that was due never was.
-            stops.outages.push(span(begin(silence) - half, (last + first) / 2.0));
+            stops.outages.push(span(begin_of_outage(silence), (last + first) / 2.0));
         } else if is_suspension(silence) {
             stops.suspensions.push(held(silence));
         } else {
