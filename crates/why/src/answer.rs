@@ -399,7 +399,7 @@ type Ran = Vec<(World, Option<Duration>)>;
 fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyError> {
     let (is_sure, is_dense) = (reading.is_surely_policed(), reading.is_densely_policed());
     let mut explained = Vec::new();
-    for world in ran.iter().filter_map(|(world, _)| reading.policed(world)) {
+    for world in ran.iter().flat_map(|(world, _)| reading.policed(world)) {
         let others = world.path.lost.len() as u64;
         // What a policer drops decides what it drops next: a small difference may become a large one. So one of several
         // runs may be like the log, where chance cannot be what dropped so much.
@@ -462,7 +462,7 @@ fn slower(reading: &Reading, world: &World) -> Vec<World> {
 /// Other meanings of losses and silences.
 fn others(reading: &Reading, world: &World) -> Vec<World> {
     let mut others = Vec::new();
-    others.extend(reading.policed(world).filter(|_| reading.is_surely_policed()));
+    others.extend(reading.policed(world).into_iter().filter(|_| reading.is_surely_policed()));
     if world.has(Cause::ChanceLoss) {
         others.push(world.without(Cause::ChanceLoss));
         // Not these packets, but as many.

@@ -1,11 +1,14 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
+mod bucket;
 mod policer;
 pub(crate) mod rules;
 
+use thalweg_link::Policer;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
+use self::bucket::Fit;
 use self::policer::{Policed, policed, unseen};
 use crate::Cause;
 use crate::course::Course;
@@ -73,7 +76,17 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let end = end(facts, round_trip);
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
-    let (rate, bounds, seen) = rate(facts, (first, end));
+    let (mut rate, mut bounds, seen) = rate(facts, (first, end));
+    let fastest = bounds.map_or(rate, |(_, high)| high.max(rate));
+    let full = Fit::of(facts, FASTEST * fastest, round_trip, |lost| in_drop(facts, lost));
+    // What a full queue loses tells how fast it drains.
+    let queue = full.as_ref().filter(|full| full.is_queue && (bounds.is_some() || full.bucket.rate > rate / FASTEST));
+    if let Some(Fit { bucket, bounds: [slowest, fastest], .. }) = queue
+        && bounds.is_some()
+    {
+        rate = bucket.rate;
+        bounds = Some((slowest.rate, fastest.rate)).filter(|(low, high)| *high > KNOWN * low);
+    }
     // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
     // A host that reads late reads packets that came apart together.
     let is_late = facts.reads() > 0.0;
@@ -93,12 +106,12 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
     let packet = 1500.0 / low.max(1e-9) + first_packet;
     let drop = facts.drop;
-    let levels = Levels::of(facts, round_trip, rate, packet);
+    let levels = Levels::of(facts, (round_trip, rate, packet), queue);
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
         back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
         round_trip: millis(round_trip),
-        queue: if back.is_some() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
+        queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
         lost: levels.chance.clone(),
         reorder: reorder(facts),
@@ -142,7 +155,10 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unclear: middle.unclear,
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
-        policed: policed(facts, &levels.chance),
+        policed: full
+            .filter(|full| !full.is_queue)
+            .map(|full| Policed::of(&full, &levels.chance))
+            .or_else(|| policed(facts, &levels.chance)),
         drop,
         zero,
         world,
@@ -166,17 +182,21 @@ impl Reading {
     }
 
     /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
-    /// path.
-    pub(crate) fn policed(&self, world: &World) -> Option<World> {
-        let policed = self.policed.as_ref()?;
+    /// path: with each that fits.
+    pub(crate) fn policed(&self, world: &World) -> Vec<World> {
+        let Some(policed) = &self.policed else { return Vec::new() };
         // Some of it has come through faster; otherwise it is the bottleneck itself, with a short queue.
-        let rate = policed.policer.rate;
         let is_guess = self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
-        if rate >= world.path.rate.mul_ratio(9, 10) || (is_guess && rate.mul_ratio(23, 20) > self.seen_rate) {
-            return None;
-        }
+        let is_own = |rate: Rate| {
+            rate < world.path.rate.mul_ratio(9, 10) && !(is_guess && rate.mul_ratio(23, 20) > self.seen_rate)
+        };
+        let policers = policed.policers.iter().filter(|policer| is_own(policer.rate));
+        policers.map(|policer| self.policed_by(world, policed, *policer)).collect()
+    }
+
+    fn policed_by(&self, world: &World, policed: &Policed, policer: Policer) -> World {
         let mut world = world.clone();
-        (world.path.policer, world.path.lost) = (Some(policed.policer), policed.others.clone());
+        (world.path.policer, world.path.lost) = (Some(policer), policed.others.clone());
         // A sender that waits because the policer has dropped what it sent looks as if the path were interrupted.
         let before = world.path.round_trip * 2;
         let is_own = |span: &Span| {
@@ -185,7 +205,7 @@ impl Reading {
         };
         world.path.outages.retain(|span| !is_own(span));
         world.path.suspensions.retain(|span| !is_own(span));
-        Some(world)
+        world
     }
 
     /// The same transfer with interruptions that began earlier, and later, if there are any.
@@ -364,6 +384,12 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     }
 }
 
+/// A queue may drain this much faster than the rate that was read, a ratio.
+const FASTEST: f64 = 1.2;
+
+/// A rate is known if buckets that explain the losses differ by less, a ratio.
+const KNOWN: f64 = 1.2;
+
 /// The rate of a way back that is too thin for what came through at `seen`, or for what was sent in so long: where
 /// acknowledgments wait for each other, what was sent shows more than what they say.
 fn thin(facts: &Facts, seen: f64, length: f64) -> Option<f64> {
@@ -400,11 +426,18 @@ struct Levels {
 }
 
 impl Levels {
-    fn of(facts: &Facts, round_trip: f64, rate: f64, packet: f64) -> Levels {
+    /// By the round trip without a queue and the time of a packet, milliseconds, and the rate, bytes per millisecond; and
+    /// by the queue that explains the losses, if there is one.
+    fn of(facts: &Facts, (round_trip, rate, packet): (f64, f64, f64), queue: Option<&Fit>) -> Levels {
         let waits = |lost: &Lost| (lost.round_trip - round_trip).max(0.0);
         let bdp = rate * round_trip;
         let losses: Vec<&Lost> = facts.flight.losses.lost.values().collect();
         let outside: Vec<&Lost> = losses.iter().copied().filter(|lost| !in_silence(facts, lost, packet)).collect();
+        if let Some(Fit { bucket, others, own, .. }) = queue {
+            let places = outside.iter().map(|lost| lost.index);
+            let chance = places.filter(|index| others.binary_search(index).is_ok()).collect();
+            return Levels { queue: bucket.burst, full: own.len() as u64, chance };
+        }
         let highest = facts.round_trips().quantile(0.995).map_or(0.0, |high| high - round_trip);
         let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
         at_loss.sort_by(f64::total_cmp);
