@@ -78,9 +78,15 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let (sender, knows_rules) = sender(facts);
     let (mut rate, mut bounds, seen) = rate(facts, (first, end));
     let fastest = bounds.map_or(rate, |(_, high)| high.max(rate));
-    let full = Fit::of(facts, FASTEST * fastest, round_trip, |lost| in_drop(facts, lost));
+    let bucket = Fit::of(facts, FASTEST * fastest, round_trip, |lost| in_drop(facts, lost)).filter(|fit| {
+        if fit.is_queue {
+            bounds.is_some() || fit.bucket.rate > rate / FASTEST
+        } else {
+            fit.bucket.rate < 0.9 * fastest
+        }
+    });
+    let queue = bucket.as_ref().filter(|fit| fit.is_queue);
     // What a full queue loses tells how fast it drains.
-    let queue = full.as_ref().filter(|full| full.is_queue && (bounds.is_some() || full.bucket.rate > rate / FASTEST));
     if let Some(Fit { bucket, bounds: [slowest, fastest], .. }) = queue
         && bounds.is_some()
     {
@@ -106,7 +112,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
     let packet = 1500.0 / low.max(1e-9) + first_packet;
     let drop = facts.drop;
-    let levels = Levels::of(facts, (round_trip, rate, packet), queue);
+    let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
         back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
@@ -155,9 +161,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unclear: middle.unclear,
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
-        policed: full
-            .filter(|full| !full.is_queue)
-            .map(|full| Policed::of(&full, &levels.chance))
+        policed: bucket
+            .filter(|fit| !fit.is_queue)
+            .map(|fit| Policed::of(&fit, &levels.chance))
             .or_else(|| policed(facts, &levels.chance)),
         drop,
         zero,
@@ -427,17 +433,27 @@ struct Levels {
 
 impl Levels {
     /// By the round trip without a queue and the time of a packet, milliseconds, and the rate, bytes per millisecond; and
-    /// by the queue that explains the losses, if there is one.
-    fn of(facts: &Facts, (round_trip, rate, packet): (f64, f64, f64), queue: Option<&Fit>) -> Levels {
+    /// by the bucket that explains the losses, if there is one.
+    fn of(facts: &Facts, of_path: (f64, f64, f64), bucket: Option<&Fit>) -> Levels {
+        let losses = facts.flight.losses.lost.values();
+        let outside: Vec<&Lost> = losses.filter(|lost| !in_silence(facts, lost, of_path.2)).collect();
+        let Some(fit) = bucket else { return Levels::of_others(facts, of_path, outside) };
+        let is_other = |lost: &&Lost| fit.others.binary_search(&lost.index).is_ok();
+        let (others, own): (Vec<&Lost>, Vec<&Lost>) = outside.into_iter().partition(is_other);
+        if fit.is_queue {
+            let chance = others.iter().map(|lost| lost.index).collect();
+            return Levels { queue: fit.bucket.burst, full: own.len() as u64, chance };
+        }
+        // What a policer drops says nothing of the queue behind it.
+        let mut levels = Levels::of_others(facts, of_path, others);
+        levels.chance.extend(own.iter().map(|lost| lost.index));
+        levels.chance.sort_unstable();
+        levels
+    }
+
+    fn of_others(facts: &Facts, (round_trip, rate, packet): (f64, f64, f64), outside: Vec<&Lost>) -> Levels {
         let waits = |lost: &Lost| (lost.round_trip - round_trip).max(0.0);
         let bdp = rate * round_trip;
-        let losses: Vec<&Lost> = facts.flight.losses.lost.values().collect();
-        let outside: Vec<&Lost> = losses.iter().copied().filter(|lost| !in_silence(facts, lost, packet)).collect();
-        if let Some(Fit { bucket, others, own, .. }) = queue {
-            let places = outside.iter().map(|lost| lost.index);
-            let chance = places.filter(|index| others.binary_search(index).is_ok()).collect();
-            return Levels { queue: bucket.burst, full: own.len() as u64, chance };
-        }
         let highest = facts.round_trips().quantile(0.995).map_or(0.0, |high| high - round_trip);
         let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
         at_loss.sort_by(f64::total_cmp);

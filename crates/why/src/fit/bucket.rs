@@ -21,8 +21,13 @@ const LAST: u64 = 1500;
 const LEAST: usize = 4;
 /// For one packet that it does not explain, it explains so many losses.
 const BETTER: usize = 2;
+/// What is lost while a bucket has no more left than this is its own: packets come a little later than they were sent.
+/// Bytes.
+const SLACK: f64 = 4500.0;
 /// A queue that is full makes packets wait: of the time that its bytes take, at least this share.
 const WAITED: f64 = 0.5;
+/// What is shorter than this part of the round trip is not seen to be a queue.
+const SEEN: f64 = 0.02;
 
 /// A packet: when it was sent, its bytes on the wire, and what became of it.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +86,9 @@ impl Fit {
             return None;
         }
         let (mut others, mut own, mut waited) = (Vec::new(), Vec::new(), Vec::new());
-        judge(&packets, bucket.rate, bucket.burst, usize::MAX, &mut |at, drops| {
+        judge(&packets, bucket.rate, bucket.burst, usize::MAX, &mut |at, left| {
             let Some(lost) = places.get(at).copied().flatten() else { return };
-            if drops {
+            if left < SLACK {
                 own.push(lost.sent);
                 waited.push(lost.round_trip - shortest);
             } else {
@@ -93,7 +98,7 @@ impl Fit {
         others.sort_unstable();
         waited.sort_by(f64::total_cmp);
         let middle = waited.get(waited.len() / 2).copied().unwrap_or(0.0);
-        let is_queue = middle > WAITED * bucket.burst / bucket.rate;
+        let is_queue = middle > (WAITED * bucket.burst / bucket.rate).max(SEEN * shortest);
         Some(Fit { bucket: *bucket, bounds: [*slowest, *fastest], others, own, is_queue })
     }
 }
@@ -118,15 +123,16 @@ fn bursts(packets: &[Packet], rate: f64) -> Vec<f64> {
     bursts
 }
 
-/// How well a bucket fits, if no more than `most` packets are off; `dropped` hears whether it would have dropped each.
-fn judge(packets: &[Packet], rate: f64, burst: f64, most: usize, dropped: &mut dyn FnMut(usize, bool)) -> Bucket {
+/// How well a bucket fits, if no more than `most` packets are off; `left` hears what it would have left after each, below
+/// zero if it drops it.
+fn judge(packets: &[Packet], rate: f64, burst: f64, most: usize, left: &mut dyn FnMut(usize, f64)) -> Bucket {
     let (mut tokens, mut last) = (burst, f64::MAX);
     let mut fit = Bucket { rate, burst, own: 0, off: 0 };
     for (at, packet) in packets.iter().enumerate() {
         tokens = (tokens + rate * (packet.time - last).max(0.0)).min(burst);
         last = packet.time;
         let drops = tokens < packet.size;
-        dropped(at, drops);
+        left(at, tokens - packet.size);
         fit.own += usize::from(drops && packet.is_lost);
         fit.off += usize::from(drops != packet.is_lost);
         if fit.off > most {
