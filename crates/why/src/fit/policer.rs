@@ -33,9 +33,8 @@ pub(super) struct Policed {
     pub(super) is_dense: bool,
 }
 
-/// So many losses that a bucket explains, and so many for each packet that it does not, make it sure.
+/// So many losses that a bucket explains make it sure.
 const SURE: usize = 8;
-const SURE_BETTER: usize = 4;
 
 impl Policed {
     /// The policer that a bucket is, with the losses by chance that are not its own.
@@ -47,7 +46,7 @@ impl Policed {
         let mut policers = vec![policer(&fit.bucket)];
         policers.extend(fit.bounds.iter().filter(|bucket| **bucket != fit.bucket).map(policer));
         let others = fit.others.iter().copied().filter(|index| chance.binary_search(index).is_ok()).collect();
-        let is_sure = fit.bucket.own >= SURE && fit.bucket.own >= SURE_BETTER * fit.bucket.off;
+        let is_sure = fit.bucket.own >= SURE;
         Policed { policers, others, own: fit.own.clone(), is_sure, is_dense: true }
     }
 }
