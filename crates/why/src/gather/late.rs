@@ -24,6 +24,8 @@ pub(crate) struct Late {
     pub(crate) excess: Bins,
     /// Those of the times between such instants that are longer than the pacer asks for.
     overdue: Bins,
+    /// The first of such instants, milliseconds.
+    fired: Vec<f64>,
 }
 
 impl Late {
@@ -59,6 +61,9 @@ impl Late {
                 if let (Some((at, bytes)), Some(rate), true) = (*last, self.rate, is_paced && !is_prompted) {
                     let due = bytes as f64 / rate;
                     self.bursts.add(now - at, 1.0);
+                    if self.fired.len() < FIRED {
+                        self.fired.push(now);
+                    }
                     let excess = now - at - due;
                     self.excess.add(excess.max(1e-3), 1.0);
                     if excess > LEAST / 4.0 && excess > (now - at) / 8.0 {
@@ -81,6 +86,9 @@ impl Late {
     pub(crate) fn timers(&self, is_capped: bool) -> f64 {
         let (Some(least), Some(excess)) = (self.bursts.quantile(0.1), self.excess.quantile(0.5)) else { return 0.0 };
         let is_seen = self.bursts.total() >= 5.0;
+        if let Some(grid) = grid(&self.fired).filter(|grid| excess > grid / 8.0 && !is_capped) {
+            return grid;
+        }
         if is_seen && least >= LEAST && excess > LEAST / 4.0 && excess > least / 8.0 {
             return least;
         }
@@ -90,6 +98,30 @@ impl Late {
         self.overdue.quantile(0.0).filter(|least| *least >= LEAST && shows).unwrap_or(0.0)
     }
 }
+
+/// The time of which all times between these instants are multiples, milliseconds: the longest from [`LEAST`] on.
+fn grid(instants: &[f64]) -> Option<f64> {
+    let apart: Vec<f64> =
+        instants.windows(2).map(|pair| pair[1] - pair[0]).filter(|apart| *apart >= LEAST / 2.0).collect();
+    let least = apart.iter().copied().reduce(f64::min)?;
+    if apart.len() < GRID {
+        return None;
+    }
+    let is_multiple = |grid: f64| {
+        let off = |apart: &&f64| {
+            let steps = (*apart / grid).round();
+            (*apart - steps * grid).abs() <= NEAR * grid && steps >= 1.0
+        };
+        10 * apart.iter().filter(off).count() >= 9 * apart.len()
+    };
+    // The shortest may be several of them.
+    (1..=4).map(|parts| least / f64::from(parts)).find(|grid| *grid >= LEAST && is_multiple(*grid))
+}
+
+/// So many instants are kept, and so many times between them show a grid, that are this near to it, a share.
+const FIRED: usize = 256;
+const GRID: usize = 3;
+const NEAR: f64 = 0.02;
 
 /// How much of a time between reads may be the host's, if all that was on its way came in one heap each time,
 /// milliseconds: the least and the middle of what is possible.
