@@ -123,8 +123,8 @@ fn bursts(packets: &[Packet], rate: f64) -> Vec<f64> {
     bursts
 }
 
-/// How well a bucket fits, if no more than `most` packets are off; `left` hears what it would have left after each, below
-/// zero if it drops it.
+/// How well a bucket fits, if no more than `most` packets are off. `left` hears what it would have left after each
+/// packet, below zero if it drops it.
 fn judge(packets: &[Packet], rate: f64, burst: f64, most: usize, left: &mut dyn FnMut(usize, f64)) -> Bucket {
     let (mut tokens, mut last) = (burst, f64::MAX);
     let mut fit = Bucket { rate, burst, own: 0, off: 0 };

@@ -170,7 +170,10 @@ mod tests {
             assert!((timers / 64.0 - 1.0).abs() < 0.02, "{departures}: {timers}");
         }
         assert_eq!(late(64.0, 2).timers(false), 0.0, "one may be chance");
-        assert_eq!(late(12.0, 200).timers(false), late(12.0, 200).timers(true), "of many the usual one tells");
+        for is_capped in [false, true] {
+            let timers = late(12.0, 200).timers(is_capped);
+            assert!((timers / 12.0 - 1.0).abs() < 0.02, "of many the usual one tells: {timers}");
+        }
         assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
     }
 
@@ -183,5 +186,15 @@ mod tests {
         assert!(low < 5.0 && (middle - 50.0).abs() < 1.0, "nothing is known: {low} and {middle}");
         // It may also read further apart than the shortest round trip is.
         assert!(parts_of_round(100.0, 130.0)[0] < 5.0);
+    }
+
+    #[test]
+    fn late_timers_stand_on_a_grid() {
+        let on = |steps: [u32; 5]| grid(&steps.map(|step| 3.0 + f64::from(step) * 9.4));
+        assert!(on([0, 1, 3, 4, 9]).is_some_and(|grid| (grid - 9.4).abs() < 0.01));
+        assert!(on([0, 2, 5, 7, 9]).is_some_and(|grid| (grid - 9.4).abs() < 0.01), "the shortest is two of them");
+        assert_eq!(grid(&[0.0, 9.0, 22.0, 31.5, 47.3]), None);
+        assert_eq!(grid(&[0.0, 1.0, 2.0, 3.0, 4.0]), None, "no host is that late");
+        assert_eq!(grid(&[0.0, 9.0, 18.0]), None, "two may be chance");
     }
 }

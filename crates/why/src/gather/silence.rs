@@ -34,15 +34,8 @@ pub(crate) struct Silence {
     /// long packets beside it took.
     pub(crate) first_lost: Option<(f64, f64)>,
     /// The newest packet sent before it that was acknowledged, and when it was sent.
-    last_held: Option<(u64, f64)>,
-    numbers: (u64, u64),
-}
-
-impl Silence {
-    /// When the newest was sent of what was sent before it and came through.
-    pub(crate) fn last_through(&self) -> Option<f64> {
-        self.last_held.map(|(_, sent)| sent)
-    }
+    pub(crate) last_held: Option<(u64, f64)>,
+    pub(crate) numbers: (u64, u64),
 }
 
 /// The silences of a log.
