@@ -76,12 +76,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let (sender, knows_rules) = sender(facts);
     let (mut rate, mut bounds, seen) = rate(facts, (first, end));
     let fastest = bounds.map_or(rate, |(_, high)| high.max(rate));
-    let bucket = Fit::of(facts, FASTEST * fastest, round_trip, |lost| in_drop(facts, lost)).filter(|fit| {
-        if fit.is_queue {
-            bounds.is_some() || fit.bucket.rate > rate / FASTEST
-        } else {
-            fit.bucket.rate < 0.9 * fastest
-        }
+    let bucket = bucket(facts, fastest, round_trip).filter(|fit| {
+        let is_bottleneck = bounds.is_some() || fit.bucket.rate > rate / FASTEST;
+        if fit.is_queue { is_bottleneck } else { fit.bucket.rate < 0.9 * fastest }
     });
     let queue = bucket.as_ref().filter(|fit| fit.is_queue);
     // What a full queue loses tells how fast it drains.
@@ -393,6 +390,16 @@ const FASTEST: f64 = 1.2;
 
 /// A rate is known if buckets that explain the losses differ by less, a ratio.
 const KNOWN: f64 = 1.2;
+
+/// The bucket that explains the losses, up to a rate in bytes per millisecond, by the shortest round trip in
+/// milliseconds. What is lost in silences is an outage's, unless packets came through all the time.
+fn bucket(facts: &Facts, fastest: f64, round_trip: f64) -> Option<Fit> {
+    let of = |excepted: &dyn Fn(&Lost) -> bool| Fit::of(facts, FASTEST * fastest, round_trip, excepted);
+    let in_silence = |lost: &Lost| in_silence(facts, lost, 1500.0 / fastest);
+    let is_silent = facts.flight.losses.lost.values().any(|lost| in_silence(lost) && !in_drop(facts, lost));
+    let fit = of(&|lost| in_drop(facts, lost)).filter(|fit| !is_silent || fit.is_mixed());
+    fit.or_else(|| if is_silent { of(&in_silence) } else { None })
+}
 
 /// The rate of a way back that is too thin for what came through at `seen`, or for what was sent in so long: where
 /// acknowledgments wait for each other, what was sent shows more than what they say.

@@ -21,6 +21,10 @@ const LAST: u64 = 1500;
 const LEAST: usize = 4;
 /// For one packet that it does not explain, it explains so many losses.
 const BETTER: usize = 2;
+/// Through a bucket some packets come all the time: losses follow each other so many times at least, and on average no
+/// more of them than this.
+const RUNS: usize = 3;
+const RUN: usize = 12;
 /// What is lost while a bucket has no more left than this is its own: packets come a little later than they were sent.
 /// Bytes.
 const SLACK: f64 = 4500.0;
@@ -61,9 +65,16 @@ pub(super) struct Fit {
     pub(super) own: Vec<f64>,
     /// Whether packets waited beside the losses as they do in a queue.
     pub(super) is_queue: bool,
+    /// So many times its losses began anew after packets that came through.
+    runs: usize,
 }
 
 impl Fit {
+    /// Whether packets came through between the losses, as through a bucket and not through an outage.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.runs >= RUNS && self.runs * RUN >= self.own.len()
+    }
+
     /// The bucket that explains what was lost, if one does, up to a rate in bytes per millisecond. `shortest` is the
     /// round trip without any queue, and packets that are `excepted` were lost for another reason.
     pub(super) fn of(facts: &Facts, fastest: f64, shortest: f64, excepted: impl Fn(&Lost) -> bool) -> Option<Fit> {
@@ -86,6 +97,8 @@ impl Fit {
             return None;
         }
         let (mut others, mut own, mut waited) = (Vec::new(), Vec::new(), Vec::new());
+        let lost_at = |at: usize| packets.get(at).is_some_and(|packet| packet.is_lost);
+        let runs = (0..packets.len()).filter(|at| lost_at(*at) && (*at == 0 || !lost_at(at - 1))).count();
         judge(&packets, bucket.rate, bucket.burst, usize::MAX, &mut |at, left| {
             let Some(lost) = places.get(at).copied().flatten() else { return };
             if left < SLACK {
@@ -99,7 +112,7 @@ impl Fit {
         waited.sort_by(f64::total_cmp);
         let middle = waited.get(waited.len() / 2).copied().unwrap_or(0.0);
         let is_queue = middle > (WAITED * bucket.burst / bucket.rate).max(SEEN * shortest);
-        Some(Fit { bucket: *bucket, bounds: [*slowest, *fastest], others, own, is_queue })
+        Some(Fit { bucket: *bucket, bounds: [*slowest, *fastest], others, own, is_queue, runs })
     }
 }
 
