@@ -437,8 +437,8 @@ struct Levels {
 }
 
 impl Levels {
-    /// By the round trip without a queue, the rate (bytes per millisecond) and the time of a packet, in milliseconds; and
-    /// by the bucket that explains the losses, if there is one.
+    /// By the round trip without a queue (milliseconds), the rate (bytes per millisecond) and the time of a packet
+    /// (milliseconds), and by the bucket that explains the losses, if there is one.
     fn of(facts: &Facts, of_path: (f64, f64, f64), bucket: Option<&Fit>) -> Levels {
         let losses = facts.flight.losses.lost.values();
         let outside: Vec<&Lost> = losses.filter(|lost| !in_silence(facts, lost, of_path.2)).collect();
