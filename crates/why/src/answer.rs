@@ -215,8 +215,12 @@ impl Answer {
         let margin = margin(first.cause);
         let (mut from, mut to) = (first.from + margin, first.to - margin);
         let pairs: Vec<World> = others.into_iter().flat_map(|world| [world.without(first.cause), world]).collect();
+        // What does not come out like the log, or further from it than what the answer rests on, is not what it means.
+        let enough = far(&self.reading, self.again).max(1.0 + NEAR);
         for pair in runs.all(&pairs)?.chunks_exact(2) {
-            if let [Some(without), Some(with)] = pair {
+            if let [Some(without), Some(with)] = pair
+                && far(&self.reading, Some(*with)) <= enough
+            {
                 let share = 1.0 - without.nanos() as f64 / with.nanos().max(1) as f64;
                 (from, to) = (from.min(share), to.max(share));
             }
@@ -395,22 +399,25 @@ type Ran = Vec<(World, Option<Duration>)>;
 fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyError> {
     let (is_sure, is_dense) = (reading.is_surely_policed(), reading.is_densely_policed());
     let mut explained = Vec::new();
-    for world in ran.iter().filter_map(|(world, _)| reading.policed(world)) {
-        let others = world.path.lost.len() as u64;
-        // What a policer drops decides what it drops next: a small difference may become a large one. So one of several
-        // runs may be like the log, where chance cannot be what dropped so much.
-        for seed in world.seed..world.seed + if is_dense && !is_sure { SEEDS } else { 1 } {
-            let world = World { seed, ..world.clone() };
-            let (again, lost) = runs.one(&world)?;
-            let (is_alike, enough) = if is_sure {
-                (lost * 3 >= reading.declared_lost, ENOUGH * ENOUGH)
-            } else {
-                let is_alike = lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;
-                (is_alike, if is_dense { ENOUGH * ENOUGH } else { ENOUGH })
-            };
-            if is_alike && far(reading, again) <= enough {
-                explained.push((world, again));
-                break;
+    for (world, _) in ran {
+        for (at, world) in reading.policed(world).into_iter().enumerate() {
+            let others = world.path.lost.len() as u64;
+            // What a policer drops decides what it drops next: a small difference may become a large one. So one of
+            // several runs may be like the log, where chance cannot be what dropped so much.
+            for seed in world.seed..world.seed + if is_dense && at == 0 { SEEDS } else { 1 } {
+                let world = World { seed, ..world.clone() };
+                let (again, lost) = runs.one(&world)?;
+                let (is_alike, enough) = if is_sure {
+                    (lost * 3 >= reading.declared_lost, ENOUGH * ENOUGH)
+                } else {
+                    let is_alike =
+                        lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;
+                    (is_alike, if is_dense { ENOUGH * ENOUGH } else { ENOUGH })
+                };
+                if is_alike && far(reading, again) <= enough {
+                    explained.push((world, again));
+                    break;
+                }
             }
         }
     }
@@ -458,7 +465,7 @@ fn slower(reading: &Reading, world: &World) -> Vec<World> {
 /// Other meanings of losses and silences.
 fn others(reading: &Reading, world: &World) -> Vec<World> {
     let mut others = Vec::new();
-    others.extend(reading.policed(world).filter(|_| reading.is_surely_policed()));
+    others.extend(reading.policed(world).into_iter().filter(|_| reading.is_surely_policed()));
     if world.has(Cause::ChanceLoss) {
         others.push(world.without(Cause::ChanceLoss));
         // Not these packets, but as many.

@@ -1,15 +1,20 @@
 //! Reads a path, and what was sent over it, off the facts of a log.
 
+mod bucket;
 mod policer;
 pub(crate) mod rules;
+mod stops;
 
+use thalweg_link::Policer;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
+use self::bucket::Fit;
 use self::policer::{Policed, policed, unseen};
+use self::stops::{EARLY, LATE, MIDDLE, in_drop, in_silence, interruptions, millis};
 use crate::Cause;
 use crate::course::Course;
-use crate::gather::{Drop, Early, Facts, Limit, Lost, Silence, Stack};
+use crate::gather::{Drop, Facts, Limit, Lost, Stack};
 use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
 
 /// A path as read off a log, and what was sent over it.
@@ -59,10 +64,6 @@ pub(crate) struct Reading {
 const SMALL: f64 = 65.0;
 const LARGE: f64 = 1228.0;
 
-fn millis(milliseconds: f64) -> Duration {
-    Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e7))
-}
-
 /// Reads the path; why it cannot be read.
 pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let start = facts.course.first.ok_or("no event is in it")?;
@@ -73,7 +74,20 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let end = end(facts, round_trip);
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
-    let (rate, bounds, seen) = rate(facts, (first, end));
+    let (mut rate, mut bounds, seen) = rate(facts, (first, end));
+    let fastest = bounds.map_or(rate, |(_, high)| high.max(rate));
+    let bucket = bucket(facts, fastest, round_trip).filter(|fit| {
+        let is_bottleneck = bounds.is_some() || fit.bucket.rate > rate / FASTEST;
+        if fit.is_queue { is_bottleneck } else { fit.bucket.rate < 0.9 * fastest }
+    });
+    let queue = bucket.as_ref().filter(|fit| fit.is_queue);
+    // What a full queue loses tells how fast it drains.
+    if let Some(Fit { bucket, bounds: [slowest, fastest], .. }) = queue
+        && bounds.is_some()
+    {
+        rate = bucket.rate;
+        bounds = Some((slowest.rate, fastest.rate)).filter(|(low, high)| *high > KNOWN * low);
+    }
     // An acknowledgment takes its time on a thin way back, and the client's first packet as well.
     // A host that reads late reads packets that came apart together.
     let is_late = facts.reads() > 0.0;
@@ -93,12 +107,12 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
     let packet = 1500.0 / low.max(1e-9) + first_packet;
     let drop = facts.drop;
-    let levels = Levels::of(facts, round_trip, rate, packet);
+    let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
         rate: Rate::from_bps((rate * 8000.0) as u64),
         back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
         round_trip: millis(round_trip),
-        queue: if back.is_some() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
+        queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
         lost: levels.chance.clone(),
         reorder: reorder(facts),
@@ -142,7 +156,10 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unclear: middle.unclear,
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
-        policed: policed(facts, &levels.chance),
+        policed: bucket
+            .filter(|fit| !fit.is_queue)
+            .map(|fit| Policed::of(&fit, &levels.chance))
+            .or_else(|| policed(facts, &levels.chance)),
         drop,
         zero,
         world,
@@ -166,17 +183,21 @@ impl Reading {
     }
 
     /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
-    /// path.
-    pub(crate) fn policed(&self, world: &World) -> Option<World> {
-        let policed = self.policed.as_ref()?;
+    /// path: with each that fits.
+    pub(crate) fn policed(&self, world: &World) -> Vec<World> {
+        let Some(policed) = &self.policed else { return Vec::new() };
         // Some of it has come through faster; otherwise it is the bottleneck itself, with a short queue.
-        let rate = policed.policer.rate;
         let is_guess = self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
-        if rate >= world.path.rate.mul_ratio(9, 10) || (is_guess && rate.mul_ratio(23, 20) > self.seen_rate) {
-            return None;
-        }
+        let is_own = |rate: Rate| {
+            rate < world.path.rate.mul_ratio(9, 10) && !(is_guess && rate.mul_ratio(23, 20) > self.seen_rate)
+        };
+        let policers = policed.policers.iter().filter(|policer| is_own(policer.rate));
+        policers.map(|policer| self.policed_by(world, policed, *policer)).collect()
+    }
+
+    fn policed_by(&self, world: &World, policed: &Policed, policer: Policer) -> World {
         let mut world = world.clone();
-        (world.path.policer, world.path.lost) = (Some(policed.policer), policed.others.clone());
+        (world.path.policer, world.path.lost) = (Some(policer), policed.others.clone());
         // A sender that waits because the policer has dropped what it sent looks as if the path were interrupted.
         let before = world.path.round_trip * 2;
         let is_own = |span: &Span| {
@@ -185,7 +206,7 @@ impl Reading {
         };
         world.path.outages.retain(|span| !is_own(span));
         world.path.suspensions.retain(|span| !is_own(span));
-        Some(world)
+        world
     }
 
     /// The same transfer with interruptions that began earlier, and later, if there are any.
@@ -364,6 +385,22 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     }
 }
 
+/// A queue may drain this much faster than the rate that was read, a ratio.
+const FASTEST: f64 = 1.2;
+
+/// A rate is known if buckets that explain the losses differ by less, a ratio.
+const KNOWN: f64 = 1.2;
+
+/// The bucket that explains the losses, up to a rate in bytes per millisecond, by the shortest round trip in
+/// milliseconds. What is lost in silences is an outage's, unless packets came through all the time.
+fn bucket(facts: &Facts, fastest: f64, round_trip: f64) -> Option<Fit> {
+    let of = |excepted: &dyn Fn(&Lost) -> bool| Fit::of(facts, FASTEST * fastest, round_trip, excepted);
+    let in_silence = |lost: &Lost| in_silence(facts, lost, 1500.0 / fastest);
+    let is_silent = facts.flight.losses.lost.values().any(|lost| in_silence(lost) && !in_drop(facts, lost));
+    let fit = of(&|lost| in_drop(facts, lost)).filter(|fit| !is_silent || fit.is_mixed());
+    fit.or_else(|| if is_silent { of(&in_silence) } else { None })
+}
+
 /// The rate of a way back that is too thin for what came through at `seen`, or for what was sent in so long: where
 /// acknowledgments wait for each other, what was sent shows more than what they say.
 fn thin(facts: &Facts, seen: f64, length: f64) -> Option<f64> {
@@ -400,11 +437,28 @@ struct Levels {
 }
 
 impl Levels {
-    fn of(facts: &Facts, round_trip: f64, rate: f64, packet: f64) -> Levels {
+    /// By the round trip without a queue (milliseconds), the rate (bytes per millisecond) and the time of a packet
+    /// (milliseconds), and by the bucket that explains the losses, if there is one.
+    fn of(facts: &Facts, of_path: (f64, f64, f64), bucket: Option<&Fit>) -> Levels {
+        let losses = facts.flight.losses.lost.values();
+        let outside: Vec<&Lost> = losses.filter(|lost| !in_silence(facts, lost, of_path.2)).collect();
+        let Some(fit) = bucket else { return Levels::of_others(facts, of_path, outside) };
+        let is_other = |lost: &&Lost| fit.others.binary_search(&lost.index).is_ok();
+        let (others, own): (Vec<&Lost>, Vec<&Lost>) = outside.into_iter().partition(is_other);
+        if fit.is_queue {
+            let chance = others.iter().map(|lost| lost.index).collect();
+            return Levels { queue: fit.bucket.burst, full: own.len() as u64, chance };
+        }
+        // What a policer drops says nothing of the queue behind it.
+        let mut levels = Levels::of_others(facts, of_path, others);
+        levels.chance.extend(own.iter().map(|lost| lost.index));
+        levels.chance.sort_unstable();
+        levels
+    }
+
+    fn of_others(facts: &Facts, (round_trip, rate, packet): (f64, f64, f64), outside: Vec<&Lost>) -> Levels {
         let waits = |lost: &Lost| (lost.round_trip - round_trip).max(0.0);
         let bdp = rate * round_trip;
-        let losses: Vec<&Lost> = facts.flight.losses.lost.values().collect();
-        let outside: Vec<&Lost> = losses.iter().copied().filter(|lost| !in_silence(facts, lost, packet)).collect();
         let highest = facts.round_trips().quantile(0.995).map_or(0.0, |high| high - round_trip);
         let mut at_loss: Vec<f64> = outside.iter().map(|lost| waits(lost)).collect();
         at_loss.sort_by(f64::total_cmp);
@@ -443,141 +497,6 @@ impl Levels {
         let full = outside.len().saturating_sub(chance.len()) as u64;
         Levels { queue: (top * rate).max(4500.0), full, chance }
     }
-}
-
-/// Whether a packet was lost because it was larger than the path's MTU.
-fn in_drop(facts: &Facts, lost: &Lost) -> bool {
-    facts.drop.is_some_and(|drop| {
-        (drop.at..=drop.until).contains(&lost.sent) && lost.size > drop.size.saturating_add(HEADERS as u32)
-    })
-}
-
-/// Whether a silence is that of a sender whose large packets are dropped.
-fn is_of_drop(facts: &Facts, silence: &Silence) -> bool {
-    facts.drop.is_some_and(|drop| silence.from >= drop.at && silence.from <= drop.until + silence.round_trip)
-}
-
-fn in_silence(facts: &Facts, lost: &Lost, packet: f64) -> bool {
-    if in_drop(facts, lost) {
-        return true;
-    }
-    if facts.silences.early.iter().any(|early| is_long_early(facts, early, packet) && is_in(early, lost)) {
-        return true;
-    }
-    facts
-        .silences
-        .list
-        .iter()
-        .filter(|silence| is_outage(silence))
-        .any(|silence| (silence.from - silence.round_trip..=silence.to).contains(&lost.sent))
-}
-
-/// Whether a gap before the first measured round trip is longer than a round trip explains.
-fn is_long_early(facts: &Facts, early: &Early, packet: f64) -> bool {
-    let shortest = facts.flight.least.unwrap_or(0.0);
-    let due = early.last.max(early.asked.first().copied().unwrap_or(early.last) + shortest);
-    early.next - due > (shortest / 2.0).max(50.0) + 4.0 * packet
-}
-
-fn is_in(early: &Early, lost: &Lost) -> bool {
-    early.asked.first().is_some_and(|first| (first - 1.0..early.next).contains(&lost.sent))
-}
-
-/// In an outage, what is sent is lost: what left while it lasted, or the newest of what was on its way.
-fn is_outage(silence: &Silence) -> bool {
-    let is_tail_lost = silence.is_tail_lost && silence.lost > silence.acked / 4;
-    silence.lost >= 2 && (silence.last_lost.is_some() || is_tail_lost) && !has_survivors(silence)
-}
-
-/// What was sent long before anything came, and was not lost: nothing comes through an outage.
-fn has_survivors(silence: &Silence) -> bool {
-    let round_trip = silence.round_trip;
-    silence.first_acked.is_some_and(|sent| sent > silence.from + round_trip && silence.to - sent > 2.0 * round_trip)
-}
-
-/// In a suspension, what is sent comes later. A queue may have lost some of it before. Where the newest are lost, the
-/// sender waited.
-fn is_suspension(silence: &Silence) -> bool {
-    let is_little = silence.first_acked.is_some() || silence.lost <= 1 + silence.acked / 10;
-    !is_outage(silence) && (!silence.is_tail_lost || has_survivors(silence)) && is_little && silence.held >= 1
-}
-
-/// How late packets come that others have overtaken, milliseconds; 0 where few are.
-fn usually_late(facts: &Facts) -> f64 {
-    let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
-    late.sort_by(f64::total_cmp);
-    let is_reordered = late.len() as f64 > 0.002 * facts.flight.packets as f64;
-    late.get(late.len() * 19 / 20).copied().filter(|_| is_reordered).unwrap_or(0.0)
-}
-
-/// Where an interruption is taken to have begun, of the times at which it may have, from 0 to 1; and where else.
-const MIDDLE: f64 = 0.5;
-const EARLY: f64 = 0.1;
-const LATE: f64 = 0.9;
-
-/// Interruptions, from the client's first packet on.
-#[derive(Default)]
-struct Stops {
-    outages: Vec<Span>,
-    suspensions: Vec<Span>,
-    /// What may be one or the other or neither.
-    unclear: Vec<Span>,
-}
-
-/// Reads interruptions that began `at` a part of the times at which they may have. In milliseconds are `zero`, which is
-/// the client's first packet, the time of a packet on the bottleneck, and `half` of the path's round trip.
-fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64), at: f64) -> Stops {
-    let mut stops = Stops::default();
-    // Beyond what packets that came late explain.
-    let late = usually_late(facts);
-    let is_long = |silence: &&Silence| silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + late;
-    let span = |from: f64, to: f64| -> Span {
-        let from = (from - zero).max(0.0);
-        (millis(from), millis((to - zero).max(from + 1.0)))
-    };
-    // What was due by then never came.
-    let begin = |silence: &Silence| {
-        let due = (silence.to - silence.excess).max(silence.from);
-        silence.from + at * (due - silence.from)
-    };
-    let held = |silence: &Silence| span(begin(silence), silence.to);
-    let shortest = facts.flight.least.unwrap_or(0.0);
-    for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
-        let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
-        let mut lost: Vec<f64> =
-            facts.flight.losses.lost.values().filter(|lost| is_in(early, lost)).map(|lost| lost.sent).collect();
-        lost.sort_by(f64::total_cmp);
-        if let (Some(first_lost), Some(last_lost)) = (lost.first().copied(), lost.last().copied()) {
-            // It began between the last that came through and the first that was lost, and before the answer to the
-            // former was on its way: that never came.
-            let through = early.asked.iter().copied().take_while(|sent| *sent < first_lost).last();
-            let begin = through.map_or(first - 1.0, |through| (through + first_lost.min(through + half)) / 2.0);
-            // It ended between the last that was lost and the next that was not, or what came at last.
-            let next_sent = early.asked.iter().copied().find(|sent| *sent > last_lost).unwrap_or(next);
-            let end = (last_lost + next_sent.min(next - half).max(last_lost)) / 2.0;
-            stops.outages.push(span(begin, end.max(begin)));
-        } else {
-            // It began between the last arrival and the answer that was due.
-            let due = early.last.max(first + shortest);
-            stops.suspensions.push(span(early.last + at * (due - early.last) - half.min(1.0), next));
-        }
-    }
-    for silence in facts.silences.list.iter().filter(is_long) {
-        if is_of_drop(facts, silence) && !is_suspension(silence) {
-            continue;
-        }
-        if is_outage(silence) {
-            let last = silence.last_lost.unwrap_or(silence.from);
-            let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
-            // What came last was on its way back by then, and the acknowledgment that was due never was.
-            stops.outages.push(span(begin(silence) - half, (last + first) / 2.0));
-        } else if is_suspension(silence) {
-            stops.suspensions.push(held(silence));
-        } else {
-            stops.unclear.push(held(silence));
-        }
-    }
-    stops
 }
 
 fn reorder(facts: &Facts) -> Option<(f64, Duration)> {

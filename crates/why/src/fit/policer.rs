@@ -3,6 +3,7 @@
 use thalweg_link::Policer;
 use thalweg_units::{Rate, math};
 
+use super::bucket::{Bucket, Fit};
 use crate::bins::Bins;
 use crate::gather::{Curve, Facts};
 
@@ -21,7 +22,8 @@ const LARGEST: u64 = 1500;
 /// A policer, and the losses that are not its own.
 #[derive(Clone, Debug)]
 pub(super) struct Policed {
-    pub(super) policer: Policer,
+    /// The likeliest first.
+    pub(super) policers: Vec<Policer>,
     pub(super) others: Vec<u64>,
     /// When those were sent that it dropped, milliseconds.
     pub(super) own: Vec<f64>,
@@ -29,6 +31,24 @@ pub(super) struct Policed {
     pub(super) is_sure: bool,
     /// Whether losses are closer together than they are by chance.
     pub(super) is_dense: bool,
+}
+
+/// So many losses that a bucket explains make it sure.
+const SURE: usize = 8;
+
+impl Policed {
+    /// The policer that a bucket is, with the losses by chance that are not its own.
+    pub(super) fn of(fit: &Fit, chance: &[u64]) -> Policed {
+        let policer = |bucket: &Bucket| Policer {
+            rate: Rate::from_bps((bucket.rate * 8000.0) as u64),
+            burst: (bucket.burst as u64).max(3000),
+        };
+        let mut policers = vec![policer(&fit.bucket)];
+        policers.extend(fit.bounds.iter().filter(|bucket| **bucket != fit.bucket).map(policer));
+        let others = fit.others.iter().copied().filter(|index| chance.binary_search(index).is_ok()).collect();
+        let is_sure = fit.bucket.own >= SURE;
+        Policed { policers, others, own: fit.own.clone(), is_sure, is_dense: true }
+    }
 }
 
 /// A loss: when the packet was sent, the bytes that had passed before it, and its place.
@@ -152,7 +172,7 @@ pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let is_dense = is_dense(&own.iter().map(|point| point.index).collect::<Vec<_>>(), facts.flight.packets);
     let own = own.iter().map(|point| point.time).collect();
     let policer = Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst };
-    Some(Policed { policer, others, own, is_sure, is_dense })
+    Some(Policed { policers: vec![policer], others, own, is_sure, is_dense })
 }
 
 #[cfg(test)]

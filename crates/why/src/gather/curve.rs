@@ -41,6 +41,11 @@ impl Curve {
         before
     }
 
+    /// The same of every packet, if none has been left out.
+    pub(crate) fn whole(&self) -> Option<&[(f64, u64)]> {
+        (self.every == 1).then_some(&self.points)
+    }
+
     /// Times in milliseconds, and bytes sent before.
     pub(crate) fn points(&self) -> &[(f64, u64)] {
         &self.points

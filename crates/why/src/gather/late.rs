@@ -24,6 +24,8 @@ pub(crate) struct Late {
     pub(crate) excess: Bins,
     /// Those of the times between such instants that are longer than the pacer asks for.
     overdue: Bins,
+    /// The first of such instants, milliseconds.
+    fired: Vec<f64>,
 }
 
 impl Late {
@@ -59,6 +61,9 @@ impl Late {
                 if let (Some((at, bytes)), Some(rate), true) = (*last, self.rate, is_paced && !is_prompted) {
                     let due = bytes as f64 / rate;
                     self.bursts.add(now - at, 1.0);
+                    if self.fired.len() < FIRED {
+                        self.fired.push(now);
+                    }
                     let excess = now - at - due;
                     self.excess.add(excess.max(1e-3), 1.0);
                     if excess > LEAST / 4.0 && excess > (now - at) / 8.0 {
@@ -81,6 +86,9 @@ impl Late {
     pub(crate) fn timers(&self, is_capped: bool) -> f64 {
         let (Some(least), Some(excess)) = (self.bursts.quantile(0.1), self.excess.quantile(0.5)) else { return 0.0 };
         let is_seen = self.bursts.total() >= 5.0;
+        if let Some(grid) = grid(&self.fired).filter(|grid| excess > grid / 8.0 && !is_capped) {
+            return grid;
+        }
         if is_seen && least >= LEAST && excess > LEAST / 4.0 && excess > least / 8.0 {
             return least;
         }
@@ -90,6 +98,30 @@ impl Late {
         self.overdue.quantile(0.0).filter(|least| *least >= LEAST && shows).unwrap_or(0.0)
     }
 }
+
+/// The time of which all times between these instants are multiples, milliseconds: the longest from [`LEAST`] on.
+fn grid(instants: &[f64]) -> Option<f64> {
+    let apart: Vec<f64> =
+        instants.windows(2).map(|pair| pair[1] - pair[0]).filter(|apart| *apart >= LEAST / 2.0).collect();
+    let least = apart.iter().copied().reduce(f64::min)?;
+    if apart.len() < GRID {
+        return None;
+    }
+    let is_multiple = |grid: f64| {
+        let off = |apart: &&f64| {
+            let steps = (*apart / grid).round();
+            (*apart - steps * grid).abs() <= NEAR * grid && steps >= 1.0
+        };
+        10 * apart.iter().filter(off).count() >= 9 * apart.len()
+    };
+    // The shortest may be several of them.
+    (1..=4).map(|parts| least / f64::from(parts)).find(|grid| *grid >= LEAST && is_multiple(*grid))
+}
+
+/// So many instants are kept, and so many times between them show a grid, that are this near to it, a share.
+const FIRED: usize = 256;
+const GRID: usize = 3;
+const NEAR: f64 = 0.02;
 
 /// How much of a time between reads may be the host's, if all that was on its way came in one heap each time,
 /// milliseconds: the least and the middle of what is possible.
@@ -138,7 +170,10 @@ mod tests {
             assert!((timers / 64.0 - 1.0).abs() < 0.02, "{departures}: {timers}");
         }
         assert_eq!(late(64.0, 2).timers(false), 0.0, "one may be chance");
-        assert_eq!(late(12.0, 200).timers(false), late(12.0, 200).timers(true), "of many the usual one tells");
+        for is_capped in [false, true] {
+            let timers = late(12.0, 200).timers(is_capped);
+            assert!((timers / 12.0 - 1.0).abs() < 0.02, "of many the usual one tells: {timers}");
+        }
         assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
     }
 
@@ -151,5 +186,15 @@ mod tests {
         assert!(low < 5.0 && (middle - 50.0).abs() < 1.0, "nothing is known: {low} and {middle}");
         // It may also read further apart than the shortest round trip is.
         assert!(parts_of_round(100.0, 130.0)[0] < 5.0);
+    }
+
+    #[test]
+    fn late_timers_stand_on_a_grid() {
+        let on = |steps: [u32; 5]| grid(&steps.map(|step| 3.0 + f64::from(step) * 9.4));
+        assert!(on([0, 1, 3, 4, 9]).is_some_and(|grid| (grid - 9.4).abs() < 0.01));
+        assert!(on([0, 2, 5, 7, 9]).is_some_and(|grid| (grid - 9.4).abs() < 0.01), "the shortest is two of them");
+        assert_eq!(grid(&[0.0, 9.0, 22.0, 31.5, 47.3]), None);
+        assert_eq!(grid(&[0.0, 1.0, 2.0, 3.0, 4.0]), None, "no host is that late");
+        assert_eq!(grid(&[0.0, 9.0, 18.0]), None, "two may be chance");
     }
 }

@@ -30,9 +30,12 @@ pub(crate) struct Silence {
     pub(crate) round_trip: f64,
     /// Whether the newest of those sent before it were lost, rather than some before others that came.
     pub(crate) is_tail_lost: bool,
-    /// The newest packet sent before it that was acknowledged.
-    last_held: Option<u64>,
-    numbers: (u64, u64),
+    /// When the first was sent of those that were lost after all that came through of what was sent before it, and how
+    /// long packets beside it took.
+    pub(crate) first_lost: Option<(f64, f64)>,
+    /// The newest packet sent before it that was acknowledged, and when it was sent.
+    pub(crate) last_held: Option<(u64, f64)>,
+    pub(crate) numbers: (u64, u64),
 }
 
 /// The silences of a log.
@@ -102,7 +105,9 @@ impl Silences {
                 silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));
             } else {
                 silence.held += 1;
-                silence.last_held = silence.last_held.max(Some(number));
+                if silence.last_held.is_none_or(|(last, _)| last < number) {
+                    silence.last_held = Some((number, sent));
+                }
             }
         }
     }
@@ -111,10 +116,14 @@ impl Silences {
     pub(super) fn finish(&mut self, lost: &BTreeMap<u64, Lost>) {
         for silence in &mut self.list {
             (silence.lost, silence.last_lost) = (0, None);
-            for (number, Lost { sent, .. }) in lost.range(silence.numbers.0..=silence.numbers.1) {
+            let last_held = silence.last_held.map(|(number, _)| number);
+            for (number, Lost { sent, round_trip, .. }) in lost.range(silence.numbers.0..=silence.numbers.1) {
                 let sent = *sent;
                 silence.lost += 1;
-                silence.is_tail_lost |= sent <= silence.from && Some(*number) > silence.last_held;
+                silence.is_tail_lost |= sent <= silence.from && Some(*number) > last_held;
+                if Some(*number) > last_held {
+                    silence.first_lost.get_or_insert((sent, *round_trip));
+                }
                 if sent > silence.from {
                     silence.last_lost = Some(silence.last_lost.map_or(sent, |last: f64| last.max(sent)));
                 }

@@ -1,0 +1,176 @@
+//! Reads interruptions off silences: outages, suspensions, and which losses belong to them.
+
+use thalweg_units::Duration;
+
+use crate::gather::{Early, Facts, Lost, Silence};
+use crate::world::{HEADERS, Span};
+
+pub(super) fn millis(milliseconds: f64) -> Duration {
+    Duration::from_secs_f64((milliseconds / 1000.0).clamp(0.0, 1e7))
+}
+
+/// Whether a packet was lost because it was larger than the path's MTU.
+pub(super) fn in_drop(facts: &Facts, lost: &Lost) -> bool {
+    facts.drop.is_some_and(|drop| {
+        (drop.at..=drop.until).contains(&lost.sent) && lost.size > drop.size.saturating_add(HEADERS as u32)
+    })
+}
+
+/// Whether a silence is that of a sender whose large packets are dropped.
+fn is_of_drop(facts: &Facts, silence: &Silence) -> bool {
+    facts.drop.is_some_and(|drop| silence.from >= drop.at && silence.from <= drop.until + silence.round_trip)
+}
+
+pub(super) fn in_silence(facts: &Facts, lost: &Lost, packet: f64) -> bool {
+    if in_drop(facts, lost) {
+        return true;
+    }
+    if facts.silences.early.iter().any(|early| is_long_early(facts, early, packet) && is_in(early, lost)) {
+        return true;
+    }
+    facts
+        .silences
+        .list
+        .iter()
+        .filter(|silence| is_outage(silence))
+        .any(|silence| (silence.from - silence.round_trip..=silence.to).contains(&lost.sent))
+}
+
+/// Whether a gap before the first measured round trip is longer than a round trip explains.
+fn is_long_early(facts: &Facts, early: &Early, packet: f64) -> bool {
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    let due = early.last.max(early.asked.first().copied().unwrap_or(early.last) + shortest);
+    early.next - due > (shortest / 2.0).max(50.0) + 4.0 * packet
+}
+
+fn is_in(early: &Early, lost: &Lost) -> bool {
+    early.asked.first().is_some_and(|first| (first - 1.0..early.next).contains(&lost.sent))
+}
+
+/// In an outage, what is sent is lost: what left while it lasted, or the newest of what was on its way.
+fn is_outage(silence: &Silence) -> bool {
+    let is_tail_lost = silence.is_tail_lost && silence.lost > silence.acked / 4;
+    silence.lost >= 2 && (silence.last_lost.is_some() || is_tail_lost) && !has_survivors(silence)
+}
+
+/// What was sent long before anything came, and was not lost: nothing comes through an outage.
+fn has_survivors(silence: &Silence) -> bool {
+    let round_trip = silence.round_trip;
+    silence.first_acked.is_some_and(|sent| sent > silence.from + round_trip && silence.to - sent > 2.0 * round_trip)
+}
+
+/// In a suspension, what is sent comes later. A queue may have lost some of it before. Where the newest are lost, the
+/// sender waited.
+fn is_suspension(silence: &Silence) -> bool {
+    let is_little = silence.first_acked.is_some() || silence.lost <= 1 + silence.acked / 10;
+    !is_outage(silence) && (!silence.is_tail_lost || has_survivors(silence)) && is_little && silence.held >= 1
+}
+
+/// How late packets come that others have overtaken, milliseconds; 0 where few are.
+fn usually_late(facts: &Facts) -> f64 {
+    let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
+    late.sort_by(f64::total_cmp);
+    let is_reordered = late.len() as f64 > 0.002 * facts.flight.packets as f64;
+    late.get(late.len() * 19 / 20).copied().filter(|_| is_reordered).unwrap_or(0.0)
+}
+
+/// Where an interruption is taken to have begun, of the times at which it may have, from 0 to 1; and where else.
+pub(super) const MIDDLE: f64 = 0.5;
+pub(super) const EARLY: f64 = 0.1;
+pub(super) const LATE: f64 = 0.9;
+
+/// Interruptions, from the client's first packet on.
+#[derive(Default)]
+pub(super) struct Stops {
+    pub(super) outages: Vec<Span>,
+    pub(super) suspensions: Vec<Span>,
+    /// What may be one or the other or neither.
+    pub(super) unclear: Vec<Span>,
+}
+
+/// Reads interruptions that began `at` a part of the times at which they may have. In milliseconds are `zero`, which is
+/// the client's first packet, the time of a packet on the bottleneck, and `half` of the path's round trip.
+pub(super) fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64), at: f64) -> Stops {
+    let mut stops = Stops::default();
+    // Beyond what packets that came late explain.
+    let late = usually_late(facts);
+    let is_long = |silence: &&Silence| silence.excess > (silence.round_trip / 3.0).max(30.0) + 4.0 * packet + late;
+    let span = |from: f64, to: f64| -> Span {
+        let from = (from - zero).max(0.0);
+        (millis(from), millis((to - zero).max(from + 1.0)))
+    };
+    // What was due by then never came.
+    let begin = |silence: &Silence| {
+        let due = (silence.to - silence.excess).max(silence.from);
+        silence.from + at * (due - silence.from)
+    };
+    let held = |silence: &Silence| span(begin(silence), silence.to);
+    let shortest = facts.flight.least.unwrap_or(0.0);
+    for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
+        let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
+        let mut lost: Vec<f64> =
+            facts.flight.losses.lost.values().filter(|lost| is_in(early, lost)).map(|lost| lost.sent).collect();
+        lost.sort_by(f64::total_cmp);
+        if let (Some(first_lost), Some(last_lost)) = (lost.first().copied(), lost.last().copied()) {
+            // It began between the last that came through and the first that was lost, and before the answer to the
+            // former was on its way: that never came.
+            let through = early.asked.iter().copied().take_while(|sent| *sent < first_lost).last();
+            let begin =
+                through.map_or(first - 1.0, |through| through + at * (first_lost.min(through + half) - through));
+            // It ended between the last that was lost and the next that was not, or what came at last.
+            let next_sent = early.asked.iter().copied().find(|sent| *sent > last_lost).unwrap_or(next);
+            let end = (last_lost + next_sent.min(next - half).max(last_lost)) / 2.0;
+            stops.outages.push(span(begin, end.max(begin)));
+        } else {
+            // It began between the last arrival and the answer that was due.
+            let due = early.last.max(first + shortest);
+            stops.suspensions.push(span(early.last + at * (due - early.last) - half.min(1.0), next));
+        }
+    }
+    for silence in facts.silences.list.iter().filter(is_long) {
+        if is_of_drop(facts, silence) && !is_suspension(silence) {
+            continue;
+        }
+        if is_outage(silence) {
+            let last = silence.last_lost.unwrap_or(silence.from);
+            let first = silence.first_acked.unwrap_or(silence.to - 2.0 * half).max(last);
+            stops.outages.push(span(begin_of_outage(silence, (shortest, half), at), (last + first) / 2.0));
+        } else if is_suspension(silence) {
+            stops.suspensions.push(held(silence));
+        } else {
+            stops.unclear.push(held(silence));
+        }
+    }
+    stops
+}
+
+/// When an outage began, `at` a part of the times at which it may have; milliseconds, as are the `shortest` round trip
+/// and `half` of the path's.
+///
+/// What came last was on its way back by then, and the acknowledgment that was due never was. The first packet that was
+/// lost found the outage when it came out of the queue, and the last before it that came through did not.
+fn begin_of_outage(silence: &Silence, (shortest, half): (f64, f64), at: f64) -> f64 {
+    let waited = silence.first_lost.map_or(0.0, |(_, round_trip)| (round_trip - shortest).max(0.0));
+    let due = (silence.to - silence.excess).max(silence.from) - half;
+    let lost = silence.first_lost.map_or(due, |(sent, _)| sent + waited);
+    let through = silence.last_held.map_or(f64::MIN, |(_, sent)| (sent + waited).min(lost));
+    let (low, high) = ((silence.from - half).max(through), due.min(lost));
+    (low + at * (high - low)).min(lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_begins_between_the_last_packet_that_came_through_and_the_first_that_was_lost() {
+        let silence = Silence { from: 1000.0, to: 3000.0, excess: 1900.0, round_trip: 100.0, ..Silence::default() };
+        let begin = |silence: &Silence| [EARLY, MIDDLE, LATE].map(|at| begin_of_outage(silence, (100.0, 50.0), at));
+        assert_eq!(begin(&silence), [960.0, 1000.0, 1040.0], "only the acknowledgments are known");
+        // One had to wait 20 ms in a queue.
+        let known = Silence { first_lost: Some((985.0, 120.0)), last_held: Some((7, 975.0)), ..silence };
+        assert_eq!(begin(&known), [996.0, 1000.0, 1004.0]);
+        let early = Silence { first_lost: Some((900.0, 100.0)), ..silence };
+        assert_eq!(begin(&early), [900.0; 3], "the first that was lost is in it");
+    }
+}
