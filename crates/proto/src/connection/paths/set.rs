@@ -48,7 +48,8 @@ pub(crate) struct PathSet {
     pub(super) stage: Stage,
     /// Packets below this number have left again on other paths, because this one was silent.
     pub(super) reinjected: u64,
-    /// A probe timeout went unanswered, or the peer says that nothing comes by it: packets from this number on left after it, and show that the path answers.
+    /// A probe timeout went unanswered, or the peer says that nothing comes by it: packets from this number on left
+    /// after that, and show that the path answers.
     silent_from: Option<u64>,
     /// When a packet came by it last.
     pub(super) heard: Instant,
@@ -190,13 +191,13 @@ impl PathSet {
         self.heard
     }
 
-    /// The number from which on packets left after a probe timeout that has gone unanswered.
+    /// Packets from this number on left after the path had fallen silent; `None` if it has not.
     #[inline]
     pub fn silent_from(&self) -> Option<u64> {
         self.silent_from
     }
 
-    /// A probe timeout has gone unanswered from this number on, or was answered.
+    /// The path has fallen silent before a packet of this number, or answers (`None`).
     pub fn set_silent_from(&mut self, number: Option<u64>) {
         self.silent_from = number;
     }
