@@ -394,6 +394,7 @@ const KNOWN: f64 = 1.2;
 /// The bucket that explains the losses, up to a rate in bytes per millisecond, by the shortest round trip in
 /// milliseconds. What is lost in silences is an outage's, unless packets came through all the time.
 fn bucket(facts: &Facts, fastest: f64, round_trip: f64) -> Option<Fit> {
+    facts.flight.rates.curve.whole()?;
     let of = |excepted: &dyn Fn(&Lost) -> bool| Fit::of(facts, FASTEST * fastest, round_trip, excepted);
     let in_silence = |lost: &Lost| in_silence(facts, lost, 1500.0 / fastest);
     let is_silent = facts.flight.losses.lost.values().any(|lost| in_silence(lost) && !in_drop(facts, lost));

@@ -53,10 +53,10 @@ pub enum PinError {
 }
 
 impl Connection {
-    /// Whether a probe timeout on a path has gone unanswered.
+    /// Whether a probe timeout on a path has gone unanswered, or the peer has said that nothing comes by it any more.
     ///
-    /// Acknowledgments of what left before it that come by another path are no answer: they say that the path worked
-    /// then.
+    /// An acknowledgment of what left before that, of what arrived a while ago, and by another path is no answer: it
+    /// says that the path worked then.
     pub(super) fn is_silent(&self, set: &PathSet) -> bool {
         self.recovery.path(set.active().id).is_some_and(|known| known.pto_count() > 0)
             || set.silent_from().is_some() && self.recovery.in_flight(SpaceId::Data(set.id()))
@@ -75,14 +75,18 @@ impl Connection {
     ) {
         let next = self.spaces[SpaceId::Data(path)].numbers.next();
         let Some(set) = self.paths.set_mut(path) else { return };
+        let min_rtt = self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().min);
+        let is_news = acked.iter().any(|packet| packet.ack_eliciting);
+        // Something has just arrived by it.
+        let is_prompt = is_news && delay < min_rtt / 2;
         let is_late = || {
-            let min_rtt = self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().min);
-            let is_news =
-                acked.iter().any(|packet| packet.ack_eliciting) && self.recovery.in_flight(SpaceId::Data(path));
-            is_news && delay >= min_rtt && delay > self.handshake.peer_params.max_ack_delay
+            let is_owing = is_news && self.recovery.in_flight(SpaceId::Data(path));
+            is_owing && delay >= min_rtt && delay > self.handshake.peer_params.max_ack_delay
         };
         match set.silent_from() {
-            Some(from) if by == path || acked.iter().any(|packet| packet.number >= from) => set.set_silent_from(None),
+            Some(from) if by == path || is_prompt || acked.iter().any(|packet| packet.number >= from) => {
+                set.set_silent_from(None);
+            }
             None if by != path && is_late() => set.set_silent_from(Some(next)),
             _ => {}
         }
@@ -326,7 +330,13 @@ impl Connection {
         self.paths.set(other).is_some_and(|set| {
             let smoothed = || self.recovery.path(set.active().id).map(|path| path.rtt().smoothed);
             let is_quiet = || smoothed().is_some_and(|rtt| now.saturating_since(set.heard()) >= rtt);
-            set.is_open() && !set.has_repeated_acks() && acks.has_any() && is_quiet()
+            // One that may be broken as well would take the only repetition with it.
+            let is_alive = |carrier: &PathSet| carrier.heard() > set.heard() && !self.is_silent(carrier);
+            set.is_open()
+                && !set.has_repeated_acks()
+                && acks.has_any()
+                && is_quiet()
+                && self.paths.set(name).is_some_and(is_alive)
         })
     }
 

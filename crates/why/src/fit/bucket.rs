@@ -97,11 +97,14 @@ impl Fit {
             return None;
         }
         let (mut others, mut own, mut waited) = (Vec::new(), Vec::new(), Vec::new());
-        let lost_at = |at: usize| packets.get(at).is_some_and(|packet| packet.is_lost);
-        let runs = (0..packets.len()).filter(|at| lost_at(*at) && (*at == 0 || !lost_at(at - 1))).count();
+        let (mut runs, mut was_own) = (0, false);
         judge(&packets, bucket.rate, bucket.burst, usize::MAX, &mut |at, left| {
-            let Some(lost) = places.get(at).copied().flatten() else { return };
-            if left < SLACK {
+            let lost = places.get(at).copied().flatten();
+            let is_own = lost.is_some() && left < SLACK;
+            runs += usize::from(is_own && !was_own);
+            was_own = is_own;
+            let Some(lost) = lost else { return };
+            if is_own {
                 own.push(lost.sent);
                 waited.push(lost.round_trip - shortest);
             } else {
@@ -163,7 +166,7 @@ fn best(packets: &[Packet], fastest: f64) -> Vec<Bucket> {
     let through: f64 = packets.iter().filter(|packet| !packet.is_lost).map(|packet| packet.size).sum();
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return Vec::new() };
     let slowest = SLOWEST * through / (last.time - first.time).max(1.0);
-    if slowest >= fastest {
+    if slowest <= 0.0 || slowest >= fastest {
         return Vec::new();
     }
     let step = math::pow(fastest / slowest, 1.0 / RATES).max(STEP);

@@ -154,7 +154,8 @@ fn begin_of_outage(silence: &Silence, (shortest, half): (f64, f64), at: f64) -> 
     let due = (silence.to - silence.excess).max(silence.from) - half;
     let lost = silence.first_lost.map_or(due, |(sent, _)| sent + waited);
     let through = silence.last_held.map_or(f64::MIN, |(_, sent)| (sent + waited).min(lost));
-    let (low, high) = ((silence.from - half).max(through), due.min(lost));
+    let low = (silence.from - half).max(through);
+    let high = due.min(lost).max(low);
     (low + at * (high - low)).min(lost)
 }
 
@@ -172,5 +173,7 @@ mod tests {
         assert_eq!(begin(&known), [996.0, 1000.0, 1004.0]);
         let early = Silence { first_lost: Some((900.0, 100.0)), ..silence };
         assert_eq!(begin(&early), [900.0; 3], "the first that was lost is in it");
+        let late = Silence { first_lost: Some((1100.0, 100.0)), last_held: Some((7, 1080.0)), ..silence };
+        assert_eq!(begin(&late), [1080.0; 3], "the last that came through is not, though an acknowledgment was due");
     }
 }

@@ -99,7 +99,8 @@ impl Late {
     }
 }
 
-/// The time of which all times between these instants are multiples, milliseconds: the longest from [`LEAST`] on.
+/// The time of which nine in ten of the times between these instants are multiples, milliseconds: the longest from
+/// [`LEAST`] on.
 fn grid(instants: &[f64]) -> Option<f64> {
     let apart: Vec<f64> =
         instants.windows(2).map(|pair| pair[1] - pair[0]).filter(|apart| *apart >= LEAST / 2.0).collect();

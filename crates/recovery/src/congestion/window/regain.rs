@@ -13,7 +13,7 @@
 //!   of the latest packets more than 2 % were lost; a fifth, if losses do not follow the flight and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
-//! but it is not if no packet of the last two round trips waited half as long as one of late did: no full queue
+//! but it is not if no packet of this round trip and the one before waited half as long as one of late did
 //!
 //! congestion, or with a queue   CUBIC's reduction
 //! beside a queue                to 31/32 of what the path carried, so that the queue drains; CUBIC's, if that is less

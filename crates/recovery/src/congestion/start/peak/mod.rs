@@ -167,15 +167,17 @@ struct Retreat {
     lost: u64,
     /// A train overran a queue before the rate of the path was known.
     is_overrun: bool,
-    /// The longest round trip of the flight.
+    /// The longest round trip since the loss was reported, up to the first sample after the flight; zero without any.
     longest: Duration,
     is_marked: bool,
 }
 
 impl Retreat {
-    /// A mark or a long wait says that the path was full.
+    /// A mark or a long wait says that the path was full. Without a sample nothing says that it was not.
     fn met_queue(&self, min_rtt: Duration) -> bool {
-        self.is_marked || self.longest > min_rtt.saturating_add(min_rtt / WAIT_DIVISOR).saturating_add(JITTER)
+        self.is_marked
+            || self.longest.is_zero()
+            || self.longest > min_rtt.saturating_add(min_rtt / WAIT_DIVISOR).saturating_add(JITTER)
     }
 }
 
@@ -482,7 +484,7 @@ impl Start for Peak {
             acked: event.acked,
             lost: event.lost,
             is_overrun,
-            longest: Duration::ZERO,
+            longest: if event.has_rtt_sample { event.rtt.adjusted } else { Duration::ZERO },
             is_marked: event.marks.ce > 0,
         });
         Some(Congested { window: view.window / 10 * 7, threshold: None })

@@ -344,22 +344,27 @@ fn a_short_round_trip_opens_as_slow_start_does() {
     assert_eq!(path.window, before + 10 * DATAGRAM);
 }
 
-/// Congestion that takes so many of a hundred packets, of which one took so long: the window until it is known what
-/// became of all of them, and afterwards, in percent of before.
-fn after_losses(lost: u64, longest: Duration) -> (u64, u64) {
+/// Congestion that takes so many of a hundred packets, with the round trips that the ACK that shows it and the next one
+/// measure: the window until it is known what became of all of them, and afterwards, in percent of before.
+fn after_losses(lost: u64, samples: [Option<Duration>; 2]) -> (u64, u64) {
     let mut path = Path::new(LINK, FILL);
     path.train(1, punctual, true);
     path.train(10, punctual, true);
     path.train(20, punctual, true);
     let before = path.window;
     let view = View::new(path.scene.now, before, DATAGRAM, RTT);
+    path.scene.ack(0, samples[0], false);
     let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
-    let event = AckEvent { lost: lost * DATAGRAM, acked: (100 - lost) * DATAGRAM, ..event };
+    let event = AckEvent {
+        lost: lost * DATAGRAM,
+        acked: (100 - lost) * DATAGRAM,
+        has_rtt_sample: samples[0].is_some(),
+        ..event
+    };
     let answer = path.start.on_congestion(view, &event).unwrap();
     assert_eq!((answer.window, answer.threshold), (before / 10 * 7, None));
     let view = View { window: answer.window, ..view };
-    path.scene.ack(0, Some(RTT), false);
-    let event = path.scene.ack(0, Some(longest), false);
+    let event = path.scene.ack(0, samples[1], false);
     let proposal = path.start.on_ack(view, &event);
     assert_eq!(proposal.exit, None, "the flight has not been answered for");
     path.scene.now += RTT;
@@ -373,7 +378,7 @@ fn after_losses(lost: u64, longest: Duration) -> (u64, u64) {
 #[test]
 fn after_congestion_the_window_is_what_was_delivered_and_seven_tenths_at_most() {
     for (lost, percent) in [(1, 70), (10, 70), (50, 50), (90, 10)] {
-        let (after, _) = after_losses(lost, RTT);
+        let (after, _) = after_losses(lost, [Some(RTT); 2]);
         assert!((percent - 1..=percent).contains(&after), "{lost} % lost: {after} %");
     }
 }
@@ -381,9 +386,13 @@ fn after_congestion_the_window_is_what_was_delivered_and_seven_tenths_at_most() 
 #[test]
 fn a_start_whose_flight_lost_little_and_met_no_queue_ends_with_what_the_rate_fills() {
     for (lost, longest, percent) in [(1, 600, 100), (10, 600, 100), (11, 600, 70), (1, 752, 100), (1, 753, 70)] {
-        let (_, after) = after_losses(lost, ms(longest));
-        assert!((percent - 1..=percent).contains(&after), "{lost} % lost, {longest} ms: {after} %");
+        for samples in [[RTT, ms(longest)], [ms(longest), RTT]] {
+            let (_, after) = after_losses(lost, samples.map(Some));
+            assert!((percent - 1..=percent).contains(&after), "{lost} % lost, {samples:?}: {after} %");
+        }
     }
+    let (_, after) = after_losses(1, [None; 2]);
+    assert!((69..=70).contains(&after), "without a sample: {after} %");
 }
 
 /// A flight of a window that fills the path, of which so many of a hundred packets are lost: the start, the window of

@@ -219,7 +219,8 @@ impl Waits {
             && usual_long * ALWAYS.1 < usual * ALWAYS.0
     }
 
-    /// Whether a full queue has lost nothing: no packet of two round trips waited half as long as one of late did.
+    /// Whether a full queue has lost nothing: no packet of this round trip and the one before waited half as long as
+    /// one of late did.
     pub(super) fn is_far_from_full(&self) -> bool {
         let [now, before] = self.longest_of_rounds;
         self.range.is_some_and(|(least, longest)| {
