@@ -10,7 +10,7 @@ use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
 use self::bucket::Fit;
-use self::policer::{Policed, policed, unseen};
+use self::policer::{Policed, policed, rate_of, unseen};
 use self::stops::{EARLY, LATE, MIDDLE, in_drop, in_silence, interruptions, millis};
 use crate::Cause;
 use crate::course::Course;
@@ -109,8 +109,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let drop = facts.drop;
     let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
-        rate: Rate::from_bps((rate * 8000.0) as u64),
-        back: Rate::from_bps((back.unwrap_or(rate) * 8000.0) as u64),
+        rate: rate_of(rate),
+        back: rate_of(back.unwrap_or(rate)),
         round_trip: millis(round_trip),
         queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
@@ -134,7 +134,6 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let end = if back.is_some() { end.min(last_data(facts) + round_trip) } else { end };
     let completion = millis(end - start - ahead + not_seen);
     let world = World { path, credit, sender, load, seed: 1 };
-    let rate_of = |rate: f64| Rate::from_bps((rate * 8000.0) as u64);
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let stop = |lost: bool| move |span: &Span| (milliseconds(span.0), milliseconds(span.1), lost);
     let mut stops: Vec<_> = world.path.outages.iter().map(stop(true)).collect();
@@ -397,9 +396,12 @@ fn bucket(facts: &Facts, fastest: f64, round_trip: f64) -> Option<Fit> {
     facts.flight.rates.curve.whole()?;
     let of = |excepted: &dyn Fn(&Lost) -> bool| Fit::of(facts, FASTEST * fastest, round_trip, excepted);
     let in_silence = |lost: &Lost| in_silence(facts, lost, 1500.0 / fastest);
+    let fit = of(&|lost| in_drop(facts, lost));
+    if fit.as_ref().is_some_and(Fit::is_mixed) {
+        return fit;
+    }
     let is_silent = facts.flight.losses.lost.values().any(|lost| in_silence(lost) && !in_drop(facts, lost));
-    let fit = of(&|lost| in_drop(facts, lost)).filter(|fit| !is_silent || fit.is_mixed());
-    fit.or_else(|| if is_silent { of(&in_silence) } else { None })
+    if is_silent { of(&in_silence) } else { fit }
 }
 
 /// The rate of a way back that is too thin for what came through at `seen`, or for what was sent in so long: where

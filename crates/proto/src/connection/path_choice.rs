@@ -75,6 +75,10 @@ impl Connection {
     ) {
         let next = self.spaces[SpaceId::Data(path)].numbers.next();
         let Some(set) = self.paths.set_mut(path) else { return };
+        if by == path {
+            set.set_silent_from(None);
+            return;
+        }
         let min_rtt = self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().min);
         let is_news = acked.iter().any(|packet| packet.ack_eliciting);
         // Something has just arrived by it.
@@ -84,10 +88,8 @@ impl Connection {
             is_owing && delay >= min_rtt && delay > self.handshake.peer_params.max_ack_delay
         };
         match set.silent_from() {
-            Some(from) if by == path || is_prompt || acked.iter().any(|packet| packet.number >= from) => {
-                set.set_silent_from(None);
-            }
-            None if by != path && is_late() => set.set_silent_from(Some(next)),
+            Some(from) if is_prompt || acked.iter().any(|packet| packet.number >= from) => set.set_silent_from(None),
+            None if is_late() => set.set_silent_from(Some(next)),
             _ => {}
         }
     }

@@ -24,6 +24,7 @@ mod floor;
 pub(crate) mod marks;
 pub(crate) mod model;
 mod parts;
+mod queue_signs;
 pub(crate) mod reduction;
 mod saved_path;
 pub(crate) mod start;

@@ -19,6 +19,11 @@ const OFF: f64 = 4500.0;
 /// One packet more, which the last point of the curve does not count; bytes.
 const LARGEST: u64 = 1500;
 
+/// A rate in bytes per millisecond.
+pub(super) fn rate_of(rate: f64) -> Rate {
+    Rate::from_bps((rate * 8000.0) as u64)
+}
+
 /// A policer, and the losses that are not its own.
 #[derive(Clone, Debug)]
 pub(super) struct Policed {
@@ -39,10 +44,7 @@ const SURE: usize = 8;
 impl Policed {
     /// The policer that a bucket is, with the losses by chance that are not its own.
     pub(super) fn of(fit: &Fit, chance: &[u64]) -> Policed {
-        let policer = |bucket: &Bucket| Policer {
-            rate: Rate::from_bps((bucket.rate * 8000.0) as u64),
-            burst: (bucket.burst as u64).max(3000),
-        };
+        let policer = |bucket: &Bucket| Policer { rate: rate_of(bucket.rate), burst: (bucket.burst as u64).max(3000) };
         let mut policers = vec![policer(&fit.bucket)];
         policers.extend(fit.bounds.iter().filter(|bucket| **bucket != fit.bucket).map(policer));
         let others = fit.others.iter().copied().filter(|index| chance.binary_search(index).is_ok()).collect();
@@ -171,7 +173,7 @@ pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let burst = (first.before - rate * first.time - least).max(3000.0) as u64;
     let is_dense = is_dense(&own.iter().map(|point| point.index).collect::<Vec<_>>(), facts.flight.packets);
     let own = own.iter().map(|point| point.time).collect();
-    let policer = Policer { rate: Rate::from_bps((rate * 8000.0) as u64), burst };
+    let policer = Policer { rate: rate_of(rate), burst };
     Some(Policed { policers: vec![policer], others, own, is_sure, is_dense })
 }
 

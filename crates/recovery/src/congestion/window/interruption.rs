@@ -33,6 +33,7 @@
 use thalweg_units::{Duration, Instant};
 
 use super::Snapshot;
+use crate::congestion::queue_signs::QueueSigns;
 use crate::congestion::{AckEvent, LossRuns};
 
 /// A full path loses more than one byte in so many …
@@ -41,12 +42,8 @@ const FEW_DIVISOR: u64 = 8;
 const HALF_DIVISOR: u64 = 2;
 /// … in one run of packets, and one more for so many packets …
 const PACKETS_PER_RUN: u64 = 8;
-/// … and so many bursts.
+/// … and so many bursts. Or its queue shows ([`QueueSigns`]).
 const BURSTS_PER_RUN: u64 = 4;
-/// Or its queue shows: a sample exceeds the smallest round trip by this part of it …
-const WAIT_DIVISOR: u32 = 4;
-/// … and by this besides, which is jitter.
-const JITTER: Duration = Duration::from_millis(2);
 /// How often a start goes on.
 pub(super) const MOST_ACCIDENTS: u8 = 16;
 
@@ -83,8 +80,7 @@ pub(super) struct Interruption {
     /// Losses that did not follow each other.
     runs: u64,
     loss_runs: LossRuns,
-    longest: Duration,
-    is_marked: bool,
+    signs: QueueSigns,
     /// Bytes of a datagram, and of a burst.
     datagram: u64,
     burst: u64,
@@ -103,8 +99,7 @@ impl Interruption {
             lost: 0,
             runs: 0,
             loss_runs: LossRuns::default(),
-            longest: longest.now.max(longest.before),
-            is_marked: false,
+            signs: QueueSigns::with_longest(longest.now.max(longest.before)),
             datagram: datagram.max(1),
             burst,
         };
@@ -118,10 +113,7 @@ impl Interruption {
             self.lost += loss.bytes;
             self.runs += u64::from(self.loss_runs.begins(loss));
         }
-        if event.has_rtt_sample {
-            self.longest = self.longest.max(event.rtt.adjusted);
-        }
-        self.is_marked |= event.marks.ce > 0;
+        self.signs.take_in(event);
     }
 
     /// Whether something was acknowledged that was sent later, or nothing is left. Losses among the last packets may
@@ -136,9 +128,7 @@ impl Interruption {
         let all = arrived.saturating_add(self.lost);
         let per_run = (PACKETS_PER_RUN * self.datagram).max(BURSTS_PER_RUN * self.burst);
         let is_burst = self.lost <= all / HALF_DIVISOR && self.runs <= 1 + all / per_run;
-        let shortest = event.rtt.min;
-        let most = shortest.saturating_add(shortest / WAIT_DIVISOR).saturating_add(JITTER);
-        !self.is_marked && self.longest <= most && (self.lost <= all / FEW_DIVISOR || is_burst)
+        !self.signs.show_queue(event.rtt.min) && (self.lost <= all / FEW_DIVISOR || is_burst)
     }
 }
 

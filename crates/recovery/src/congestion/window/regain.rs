@@ -309,10 +309,8 @@ impl Regain {
         window
     }
 
-    /// The window after a loss beside a queue: what the path carries without it.
-    fn drain(&mut self, view: View, signal: Signal) -> u64 {
-        self.held_back = 0;
-        let reduced = self.base.reduce(view, signal);
+    /// The window after a loss beside a queue: what the path carries without it, or what CUBIC has `reduced` it to.
+    fn drain(&mut self, view: View, reduced: u64) -> u64 {
         let window = self.carried(view) / SMALL_REDUCTION.1 * SMALL_REDUCTION.0;
         if window <= reduced {
             return reduced;
@@ -437,12 +435,16 @@ impl Growth for Regain {
         if is_shown {
             self.credit = CREDIT;
         }
-        if matches!(cause, Cause::Chance | Cause::BesideQueue) && (is_shown || self.credit > 0) {
+        let is_spared = matches!(cause, Cause::Chance | Cause::BesideQueue) && (is_shown || self.credit > 0);
+        if is_spared {
             self.credit -= u32::from(!is_shown);
-            return if has_queue { self.drain(view, signal) } else { self.reduce_little(view) };
+        }
+        if is_spared && cause == Cause::Chance {
+            return self.reduce_little(view);
         }
         self.held_back = 0;
-        self.base.reduce(view, signal)
+        let reduced = self.base.reduce(view, signal);
+        if is_spared { self.drain(view, reduced) } else { reduced }
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {

@@ -57,6 +57,7 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate};
 use super::delay_min::DelayMin;
 use super::hystart_plus_plus::HyStartPlusPlus;
 use super::{Congested, Departure, InitialWindowScale, PeakBandwidthParameters, Proposal, Start};
+use crate::congestion::queue_signs::QueueSigns;
 use crate::congestion::view::View;
 use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
@@ -87,12 +88,6 @@ const FIRST_TRAIN: u64 = 10;
 /// A loss of more than one packet in so many says that the window is more than the path carries, not that a packet met
 /// with an accident.
 const CROWDED: u64 = 10;
-
-/// A flight met a queue if one of its packets took longer than the smallest round trip by this part of it …
-const WAIT_DIVISOR: u32 = 4;
-
-/// … and by this besides, which is jitter.
-const JITTER: Duration = Duration::from_millis(2);
 
 /// Which parts of the rule are in force: as named in [`StartPolicy`](super::StartPolicy).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -167,17 +162,20 @@ struct Retreat {
     lost: u64,
     /// A train overran a queue before the rate of the path was known.
     is_overrun: bool,
-    /// The longest round trip since the loss was reported, up to the first sample after the flight; zero without any.
-    longest: Duration,
-    is_marked: bool,
+    /// Of a queue, since the loss was reported and up to the first sample after the flight.
+    signs: QueueSigns,
 }
 
 impl Retreat {
-    /// A mark or a long wait says that the path was full. Without a sample nothing says that it was not.
+    fn take_in(&mut self, event: &AckEvent<'_>) {
+        self.acked += event.acked;
+        self.lost += event.lost;
+        self.signs.take_in(event);
+    }
+
+    /// Whether the path may have been full. Without a sample nothing says that it was not.
     fn met_queue(&self, min_rtt: Duration) -> bool {
-        self.is_marked
-            || self.longest.is_zero()
-            || self.longest > min_rtt.saturating_add(min_rtt / WAIT_DIVISOR).saturating_add(JITTER)
+        !self.signs.has_sample() || self.signs.show_queue(min_rtt)
     }
 }
 
@@ -367,12 +365,7 @@ impl Peak {
 
     /// Until all of the flight that met congestion has been answered for: the window goes to what of it was delivered.
     fn retreat(&mut self, event: &AckEvent<'_>, mut retreat: Retreat) -> Proposal {
-        retreat.acked += event.acked;
-        retreat.lost += event.lost;
-        retreat.is_marked |= event.marks.ce > 0;
-        if event.has_rtt_sample {
-            retreat.longest = retreat.longest.max(event.rtt.adjusted);
-        }
+        retreat.take_in(event);
         let all = (retreat.acked + retreat.lost).max(1);
         // As CUBIC would; less, if so much is lost that the path does not carry that either.
         let mut window = retreat.from / 10 * 7;
@@ -478,15 +471,10 @@ impl Start for Peak {
         if !is_overrun && self.sure(event).is_none() {
             return None;
         }
-        self.retreat = Some(Retreat {
-            until: event.now,
-            from: view.window,
-            acked: event.acked,
-            lost: event.lost,
-            is_overrun,
-            longest: if event.has_rtt_sample { event.rtt.adjusted } else { Duration::ZERO },
-            is_marked: event.marks.ce > 0,
-        });
+        let signs = QueueSigns::default();
+        let mut retreat = Retreat { until: event.now, from: view.window, acked: 0, lost: 0, is_overrun, signs };
+        retreat.take_in(event);
+        self.retreat = Some(retreat);
         Some(Congested { window: view.window / 10 * 7, threshold: None })
     }
 
