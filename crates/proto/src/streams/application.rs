@@ -373,12 +373,12 @@ fn took(incoming: &mut Incoming, control: &mut Control, id: StreamId, stream: &m
     let n = n as u64;
     incoming.share.sub(n);
     let clock = incoming.clock;
-    if stream.wants_credit() && stream.window.consume(n, clock, &incoming.share) {
+    if stream.wants_credit() && stream.window.consume(n, stream.highest(), clock, &incoming.share) {
         control.queue_credit(id, stream);
         // One stream alone should be stopped by its own limit, not by the connection's.
         incoming.window.widen(stream.window.size() / 2 * 3);
     }
-    if incoming.window.consume(n, clock, &incoming.share) {
+    if incoming.window.consume(n, incoming.received, clock, &incoming.share) {
         control.max_data = true;
     }
 }

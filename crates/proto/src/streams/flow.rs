@@ -195,6 +195,9 @@ pub(super) struct Clock {
 /// Credit is renewed when half of the window is consumed. If that took less than two round trips, the window, not
 /// the path, may be what limits the sender, and it doubles, up to `max`; so it settles above four times what the
 /// path holds.
+///
+/// Where bytes are missing for long, as behind a slower path, the sender uses up credit that far less consumed data has
+/// not renewed yet. Then it is renewed in steps of an eighth as soon as half of it is used up.
 #[derive(Debug)]
 pub(super) struct Window {
     /// Bytes from consumed to granted when credit is renewed.
@@ -209,12 +212,14 @@ pub(super) struct Window {
     reach: u64,
     /// When credit was last renewed; `None` before the first time.
     renewed: Option<Instant>,
+    /// Bytes granted in steps since then.
+    stepped: u64,
 }
 
 impl Window {
     pub(super) fn new(size: u64, max: u64) -> Window {
         let size = size.min(varint::MAX);
-        Window { size, max: max.max(size), consumed: 0, granted: size, reach: varint::MAX, renewed: None }
+        Window { size, max: max.max(size), consumed: 0, granted: size, reach: varint::MAX, renewed: None, stepped: 0 }
     }
 
     /// The limit last granted.
@@ -245,27 +250,37 @@ impl Window {
         self.max = self.size;
     }
 
-    /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and should be sent to the
-    /// peer.
+    /// `bytes` were taken or thrown away, and the sender has used up `used` of what was granted: grants what is due.
+    /// Returns whether the limit rose and should be sent to the peer.
     #[inline]
-    pub(super) fn consume(&mut self, bytes: u64, clock: Clock, share: &Share) -> bool {
+    pub(super) fn consume(&mut self, bytes: u64, used: u64, clock: Clock, share: &Share) -> bool {
         self.consumed = self.consumed.saturating_add(bytes);
         let left = self.granted.saturating_sub(self.consumed);
-        if left > self.size / 2 {
+        let unstepped = left.saturating_sub(self.stepped);
+        let is_half_consumed = unstepped <= self.size / 2;
+        let is_used_up = self.granted.saturating_sub(used) <= self.size / 2
+            && share.affordable(self.size).saturating_sub(left) >= self.size / 8;
+        if !is_half_consumed && !is_used_up {
             return false;
         }
         // Held back, it waits for room that is worth an update.
         if self.reach.saturating_sub(self.granted) < self.size / 8 {
             return false;
         }
+        if !is_half_consumed {
+            let before = self.granted;
+            let rose = self.top_up(share);
+            self.stepped += self.granted - before;
+            return rose;
+        }
         // Over budget the target shrinks, and the steps of renewal with it: no flood of small updates.
-        if left > share.affordable(self.size) / 2 {
+        if unstepped > share.affordable(self.size) / 2 {
             return false;
         }
         if self.renewed.is_none_or(|last| clock.now - last < clock.rtt * 2) {
             self.size = self.size.saturating_mul(2).min(self.max);
         }
-        self.renewed = Some(clock.now);
+        (self.renewed, self.stepped) = (Some(clock.now), 0);
         self.top_up(share)
     }
 
@@ -290,11 +305,11 @@ mod tests {
     fn credit_is_renewed_when_half_is_consumed() {
         let share = Share::new(None, RECEIVE_STEP);
         let mut w = Window::new(1000, 1000);
-        assert!(!w.consume(499, at(0), &share));
-        assert!(w.consume(1, at(0), &share));
+        assert!(!w.consume(499, 0, at(0), &share));
+        assert!(w.consume(1, 0, at(0), &share));
         assert_eq!(w.granted(), 1500);
-        assert!(!w.consume(499, at(0), &share));
-        assert!(w.consume(1, at(0), &share));
+        assert!(!w.consume(499, 0, at(0), &share));
+        assert!(w.consume(1, 0, at(0), &share));
         assert_eq!(w.granted(), 2000);
     }
 
@@ -302,16 +317,47 @@ mod tests {
     fn a_window_consumed_within_two_round_trips_doubles_up_to_its_limit() {
         let share = Share::new(None, RECEIVE_STEP);
         let mut w = Window::new(1000, 5000);
-        assert!(w.consume(500, at(1000), &share));
+        assert!(w.consume(500, 0, at(1000), &share));
         assert_eq!(w.size(), 2000);
-        assert!(w.consume(1500, at(1199), &share));
+        assert!(w.consume(1500, 0, at(1199), &share));
         assert_eq!(w.size(), 4000);
-        assert!(w.consume(2000, at(1398), &share));
+        assert!(w.consume(2000, 0, at(1398), &share));
         assert_eq!(w.size(), 5000);
         let mut slow = Window::new(1000, 5000);
-        slow.consume(500, at(1000), &share);
-        assert!(slow.consume(1500, at(1200), &share));
+        slow.consume(500, 0, at(1000), &share);
+        assert!(slow.consume(1500, 0, at(1200), &share));
         assert_eq!(slow.size(), 2000);
+    }
+
+    #[test]
+    fn credit_that_was_used_up_beyond_missing_bytes_is_renewed_in_steps_of_an_eighth() {
+        let share = Share::new(None, RECEIVE_STEP);
+        let mut w = Window::new(1000, 1000);
+        assert!(!w.consume(200, 499, at(0), &share), "half of it is left");
+        assert!(w.consume(0, 500, at(0), &share));
+        assert_eq!(w.granted(), 1200);
+        assert!(!w.consume(124, 1000, at(0), &share), "less than an eighth was consumed");
+        assert!(w.consume(1, 1000, at(0), &share));
+        assert_eq!(w.granted(), 1325);
+        // The window still grows once half of it is consumed.
+        let mut w = Window::new(1000, 2000);
+        assert!(w.consume(200, 900, at(0), &share));
+        assert!(!w.consume(100, 900, at(0), &share));
+        assert_eq!((w.granted(), w.size()), (1200, 1000));
+        assert!(w.consume(200, 900, at(0), &share));
+        assert_eq!((w.granted(), w.size()), (2500, 2000));
+    }
+
+    #[test]
+    fn an_exhausted_budget_allows_no_steps() {
+        let budget = Budget::new(10 << 20);
+        let mut hog = Share::new(Some(budget.clone()), RECEIVE_STEP);
+        hog.add(10 << 20);
+        let share = Share::new(Some(budget), RECEIVE_STEP);
+        let mut w = Window::new(1 << 20, 8 << 20);
+        for _ in 0..100 {
+            assert!(!w.consume(1_000, 1 << 20, at(0), &share));
+        }
     }
 
     #[test]
@@ -323,13 +369,13 @@ mod tests {
         let share = Share::new(Some(budget.clone()), RECEIVE_STEP);
         let mut w = Window::new(1 << 20, 8 << 20);
         // Consumed, but not renewed: more than the floor is left.
-        assert!(!w.consume((1 << 20) - CREDIT_FLOOR, at(0), &share));
+        assert!(!w.consume((1 << 20) - CREDIT_FLOOR, 0, at(0), &share));
         assert_eq!(w.granted(), 1 << 20);
-        assert!(w.consume(CREDIT_FLOOR, at(0), &share));
+        assert!(w.consume(CREDIT_FLOOR, 0, at(0), &share));
         assert_eq!(w.granted(), (1 << 20) + CREDIT_FLOOR);
         drop(hog);
         assert_eq!(budget.used(), 0);
-        assert!(w.consume(CREDIT_FLOOR, at(0), &share));
+        assert!(w.consume(CREDIT_FLOOR, 0, at(0), &share));
         assert!(w.granted() > 3 << 20);
     }
 
@@ -351,7 +397,7 @@ mod tests {
         let share = Share::new(None, RECEIVE_STEP);
         let mut w = Window::new(u64::MAX, u64::MAX);
         assert_eq!(w.granted(), varint::MAX);
-        w.consume(varint::MAX, at(0), &share);
+        w.consume(varint::MAX, 0, at(0), &share);
         assert_eq!(w.granted(), varint::MAX);
     }
 }

@@ -277,9 +277,9 @@ impl Streams {
 
     /// Credits bytes that were read or thrown away to the connection.
     fn consume(&mut self, bytes: u64) {
-        let Incoming { window, clock, share, .. } = &mut self.incoming;
+        let Incoming { window, received, clock, share, .. } = &mut self.incoming;
         share.sub(bytes);
-        if window.consume(bytes, *clock, share) {
+        if window.consume(bytes, *received, *clock, share) {
             self.control.max_data = true;
         }
     }

@@ -90,6 +90,11 @@ impl Recv {
         self.final_size == Some(self.data.received())
     }
 
+    /// The highest offset received: how much of its credit the peer has used up.
+    pub(super) fn highest(&self) -> u64 {
+        self.highest
+    }
+
     /// Whether the peer may need more credit: not once the end is known.
     pub(super) fn wants_credit(&self) -> bool {
         self.state == RecvState::Open && self.final_size.is_none()
