@@ -50,6 +50,11 @@ struct Download {
 
 impl Download {
     fn new() -> Download {
+        Download::of(16 << 20)
+    }
+
+    /// With so many bytes of credit for the stream.
+    fn of(credit: u64) -> Download {
         let log = Log::default();
         let shared = log.clone();
         let observer = watch(move |side, _, event| {
@@ -62,7 +67,10 @@ impl Download {
                 _ => {}
             }
         });
-        let (mut world, handle) = opened(Setup { link: slow(), observer: Some(observer), ..setup() });
+        let mut setup = Setup { link: slow(), observer: Some(observer), ..setup() };
+        setup.client.streams.stream_receive_window = credit;
+        setup.client.streams.max_stream_receive_window = credit;
+        let (mut world, handle) = opened(setup);
         world.second = Some((SECOND, fast()));
         let stream = world.client_conn(handle).streams().open(Dir::Bi).unwrap();
         Download { world, handle, pump: Pump::new(stream, true, LEN), log }
@@ -154,4 +162,29 @@ fn a_path_that_pauses_for_a_moment_goes_on_at_once() {
         let with = took(pause);
         assert!(with <= without + ms(pause + 50), "a pause of {pause} ms: {with:?} instead of {without:?}");
     }
+}
+
+/// The client asks for credit on the fast path all the time, and some of the answers get lost.
+#[test]
+fn an_answer_that_got_lost_sends_no_acknowledgments_of_a_path_by_which_data_come_over_a_slower_one() {
+    let mut download = Download::of(256 << 10);
+    assert!(!download.go_on(fast(), ms(300)));
+    download.take_log();
+    let without_answers = Link {
+        meddle: Box::new(|packet, _| match packet.is_from_client() || packet.bytes.len() > 300 {
+            true => vec![(Duration::ZERO, packet)],
+            false => Vec::new(),
+        }),
+        ..fast()
+    };
+    assert!(!download.go_on(without_answers, ms(140)));
+    let log = download.take_log();
+    let of_client = |side: &Side, is_received: &bool| *side == Side::Client && !is_received;
+    let is_probe = |frames: &[FrameInfo]| frames.iter().any(|frame| matches!(frame, FrameInfo::Ping));
+    let probes = log.iter().filter(|(got, side, path, frames)| of_client(side, got) && *path == 1 && is_probe(frames));
+    assert!(probes.count() > 0, "no probe timeout");
+    let by_other = log
+        .iter()
+        .filter(|(got, side, path, frames)| of_client(side, got) && *path == 0 && acks(frames).any(|path| path == 1));
+    assert_eq!(by_other.count(), 0);
 }

@@ -379,6 +379,11 @@ impl<T: Clone> Recovery<T> {
             let latest = arrived.min(now).saturating_since(newly.largest.sent);
             out.rtt_sample = Some(latest);
             out.rtt_path = Some(newly.largest.path);
+            if way_back == WayBack::OwnAtLast
+                && let Some(path) = self.paths.get_mut(newly.largest.path)
+            {
+                path.restart_min_rtt();
+            }
             if let Some(latest) = way_back.own(latest) {
                 self.take_rtt_sample(now, latest, space, newly.largest.path, ack_delay);
             }

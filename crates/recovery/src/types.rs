@@ -132,6 +132,8 @@ pub enum WayBack {
     /// The packets' own path, or one that counts as such. The RTT sample is taken as measured.
     #[default]
     Own,
+    /// The same, and so far samples by other paths have counted as such: their minimum says nothing of this one.
+    OwnAtLast,
     /// Another path. The sample counts as the smallest by the own path, and what it exceeds the smallest by this one.
     Other {
         /// The smallest sample that returned by the own path.
@@ -147,7 +149,7 @@ impl WayBack {
     /// The sample by the own path, if it counts. Never below the smallest that was measured there.
     pub(crate) fn own(self, sample: Duration) -> Option<Duration> {
         match self {
-            WayBack::Own => Some(sample),
+            WayBack::Own | WayBack::OwnAtLast => Some(sample),
             WayBack::Other { own_min, min } => Some(own_min.saturating_add(sample.saturating_sub(min))),
             WayBack::Ignored => None,
         }

@@ -94,6 +94,16 @@ impl Connection {
         }
     }
 
+    /// Whether a single probe timeout on a path has gone unanswered, and something arrived by it within a round trip.
+    ///
+    /// One answer that got lost says less than all that arrives: without our acknowledgments the peer would not send
+    /// it. If they do get lost, it ceases a round trip later.
+    fn is_heard_in_doubt(&self, now: Instant, set: &PathSet) -> bool {
+        let Some(known) = self.recovery.path(set.active().id) else { return false };
+        let is_heard = || now.saturating_since(set.heard()) <= known.rtt().smoothed;
+        known.pto_count() == 1 && is_heard()
+    }
+
     /// Whether all paths that are open are silent.
     pub(super) fn all_are_silent(&self) -> bool {
         let mut open = self.paths.sets().filter(|set| set.is_open());
@@ -221,7 +231,8 @@ impl Connection {
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
     /// not open, is silent, or has not earned an answer, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
-        let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && !self.is_silent(set);
+        let answers = |set: &PathSet| !self.is_silent(set) || self.is_heard_in_doubt(now, set);
+        let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && answers(set);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
             // Who sends nothing but acknowledgments never notices that they get lost: only a path by which packets
             // come carries those of others.
@@ -275,8 +286,10 @@ impl Connection {
         by: DataSpace,
         outcome: &Outcome<Box<SentFrames>>,
     ) {
+        // Packets of the handshake are acknowledged by their own path.
+        let name = if let SpaceId::Data(name) = space { name } else { by };
         if self.rtt_samples() != RttSamples::Any
-            && let (SpaceId::Data(name), Some(sample)) = (space, outcome.rtt_sample)
+            && let Some(sample) = outcome.rtt_sample
             && let Some(by) = self.paths.set(by).map(PathSet::way)
             && let Some(set) = self.paths.set_mut(name)
             // A packet from before a migration says nothing of the address in use.

@@ -129,6 +129,11 @@ impl Path {
         self.tally.persistent_congestion = true;
     }
 
+    /// The next RTT sample is the smallest, whatever was measured before.
+    pub(crate) fn restart_min_rtt(&mut self) {
+        self.rtt.restart_min_with_next_sample();
+    }
+
     /// An ACK gave an RTT sample.
     pub(crate) fn on_rtt_sample(&mut self, sample: Sample) {
         self.touch();

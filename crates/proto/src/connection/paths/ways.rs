@@ -48,6 +48,9 @@ impl WaysBack {
         let min = |of| seen.iter().find(|seen| seen.by == of).map(Seen::min);
         match rule {
             RttSamples::Any => WayBack::Own,
+            RttSamples::Same | RttSamples::Adjusted if by == own && min(own).is_none() && !seen.is_empty() => {
+                WayBack::OwnAtLast
+            }
             RttSamples::Same => counts(by == own || min(own).is_none()),
             RttSamples::Minimum => {
                 let shortest = seen.iter().min_by_key(|seen| seen.min());
@@ -135,6 +138,15 @@ mod tests {
         assert_eq!(adjusted(&ways, OTHER), WayBack::Other { own_min: ms(620), min: ms(320) });
         assert_eq!(adjusted(&ways, OWN), WayBack::Own);
         assert_eq!(adjusted(&ways, THIRD), WayBack::Ignored);
+    }
+
+    #[test]
+    fn the_first_that_returns_by_the_own_way_after_others_begins_the_minimum_anew() {
+        for rule in [RttSamples::Same, RttSamples::Adjusted] {
+            assert_eq!(after(&[]).of(rule, OWN, OWN), WayBack::Own);
+            assert_eq!(after(&[(OTHER, 177)]).of(rule, OWN, OWN), WayBack::OwnAtLast);
+            assert_eq!(after(&[(OTHER, 177), (OWN, 330)]).of(rule, OWN, OWN), WayBack::Own);
+        }
     }
 
     #[test]
