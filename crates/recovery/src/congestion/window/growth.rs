@@ -56,6 +56,12 @@ pub(crate) trait Growth: Debug + Send {
     /// The datagram size changed.
     fn on_datagram_size(&mut self) {}
 
+    /// A reduction was taken back, and this is the copy from before it: it knows nothing of what arrived or was lost
+    /// since, and losses of packets sent by `now` may still be reported.
+    fn on_return(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// A copy, to return to if a reduction is taken back.
     fn snapshot(&self) -> Box<dyn Growth>;
 }

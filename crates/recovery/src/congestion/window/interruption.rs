@@ -7,6 +7,7 @@
 //!           no sample of two round trips or since exceeds the smallest by more than a quarter of it and 2 ms,
 //!           and either at most an eighth of it was lost,
 //!           or at most half, in one run and another for every eight packets and every four bursts
+//! growth    what has arrived since the loss was known, if a sixteenth of it or less was lost
 //! ```
 //!
 //! Slow start that meets the end of a path sends twice what the path carries until the first loss is known. A round
@@ -18,6 +19,10 @@
 //! The window is reduced as for any loss (RFC 9002 section 7.3.2), for the round trip that it takes to judge. A start
 //! that goes on sends evenly, since a burst may have been the cause. It goes on sixteen times at most.
 //!
+//! Where packets are lost by chance, each round trip of a large window brings the next loss. So slow start makes up for
+//! the round trip that judging took (RFC 9002 section 7.3.1), unless losses are those of a queue that was too short for
+//! several starts at once.
+//!
 //! What it cannot know: a window that exceeds what a path without a queue carries by less than an eighth loses as few
 //! packets as chance takes. Then the start goes on for one more round trip, and loses as much as a start does that has
 //! met the end of the path.
@@ -26,6 +31,7 @@
 //! |---|---|---|
 //! | few | 1/8 | less ends starts on paths that lose several per cent; more goes on past the end of a path |
 //! | half | 1/2 | less ends starts whose first burst a queue of a few packets cut short; more takes every loss for a burst |
+//! | little | 1/16 | less leaves paths that lose several per cent to small steps; more fills short queues of several starts |
 //! | packets and bursts per run | 8 and 4 | fewer go on behind a policer; more end starts whose bursts meet a short queue |
 //! | wait | 1/4 and 2 ms | more goes on into a queue; less takes bursts of its own for one |
 //! | accidents | 16 | fewer end starts of long paths that lose several per cent; more only bounds what a peer can ask for |
@@ -44,6 +50,8 @@ const HALF_DIVISOR: u64 = 2;
 const PACKETS_PER_RUN: u64 = 8;
 /// … and so many bursts. Or its queue shows ([`QueueSigns`]).
 const BURSTS_PER_RUN: u64 = 4;
+/// What has arrived opens the window if one byte in so many was lost, or less.
+const LITTLE_DIVISOR: u64 = 16;
 /// How often a start goes on.
 pub(super) const MOST_ACCIDENTS: u8 = 16;
 
@@ -77,6 +85,8 @@ pub(super) struct Interruption {
     /// Bytes that were to be delivered before anything of that was.
     preceding: u64,
     lost: u64,
+    /// Bytes that have arrived since the loss was known.
+    arrived: u64,
     /// Losses that did not follow each other.
     runs: u64,
     loss_runs: LossRuns,
@@ -97,6 +107,7 @@ impl Interruption {
                 loss.delivered.saturating_add(loss.in_flight.saturating_sub(loss.bytes))
             }),
             lost: 0,
+            arrived: 0,
             runs: 0,
             loss_runs: LossRuns::default(),
             signs: QueueSigns::with_longest(longest.now.max(longest.before)),
@@ -113,6 +124,7 @@ impl Interruption {
             self.lost += loss.bytes;
             self.runs += u64::from(self.loss_runs.begins(loss));
         }
+        self.arrived = self.arrived.saturating_add(event.acked);
         self.signs.take_in(event);
     }
 
@@ -129,6 +141,11 @@ impl Interruption {
         let per_run = (PACKETS_PER_RUN * self.datagram).max(BURSTS_PER_RUN * self.burst);
         let is_burst = self.lost <= all / HALF_DIVISOR && self.runs <= 1 + all / per_run;
         !self.signs.show_queue(event.rtt.min) && (self.lost <= all / FEW_DIVISOR || is_burst)
+    }
+
+    /// By how many bytes slow start opens the window meanwhile. At most doubles it.
+    pub(super) fn growth(&self) -> u64 {
+        if self.lost <= self.arrived / LITTLE_DIVISOR { self.arrived.min(self.before.window) } else { 0 }
     }
 }
 

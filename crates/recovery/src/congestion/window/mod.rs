@@ -430,6 +430,7 @@ impl Window {
         self.interruption = None;
         // The snapshot may be from another phase of the application.
         self.growth.on_application_limited(now, self.application_limited);
+        self.growth.on_return(now);
     }
 
     /// Whether the start goes on after losses that are not those of a full path.
@@ -456,11 +457,13 @@ impl Window {
         if !interruption.is_over(event) {
             self.interruption = Some(interruption);
         } else if interruption.is_accident(event) {
+            let growth = interruption.growth();
             let before = interruption.before;
             // Its packets may be late only. There is nothing to take back any more.
             self.snapshots.retain(|snapshot| snapshot.episode < before.episode);
             self.accidents += 1;
             self.restore(event.now, before);
+            self.window = self.window.saturating_add(growth);
             self.start.on_accident();
             self.shape = Shape::default();
         }

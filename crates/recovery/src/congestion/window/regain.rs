@@ -23,6 +23,8 @@
 //! after one, while the queue is empty:
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
 //!               round trip is over, then 3/4; above it 1/8, and 1/2 as long as the path has never been full
+//!               congestion of which nothing told but losses, at most a fifth, is none once they are shown not to follow
+//!               the flight
 //!               with a queue: the same up to what the path carried, and nothing above it
 //!   window   += gain × acknowledged, or CUBIC's if that is more. What was acknowledged in the recovery before counts
 //!               too, but for losses that follow the flight, and after the eight without a verdict
@@ -165,6 +167,9 @@ pub(crate) struct Regain {
     /// The window to come back to: the largest before a reduction since one that was not by chance, or what the path
     /// carried; `None` after congestion.
     prior: Option<u64>,
+    /// The largest window that was reduced for losses as for congestion, as long as nothing but losses has said so: the
+    /// one to come back to, once losses are shown not to follow the flight.
+    doubted: Option<u64>,
     /// Whether that is what the path carried, and nobody is to be asked for more.
     is_bounded: bool,
     /// Whether the path has shown a queue, or losses that follow the flight, since the start.
@@ -182,6 +187,8 @@ pub(crate) struct Regain {
     /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
     lost: u64,
     judged: u64,
+    /// What was sent by then is not counted among them.
+    counted_from: Instant,
     lowest: Lowest,
     /// Whether the first start is over, in which losses are those of a window that opened too far.
     has_started: bool,
@@ -219,6 +226,7 @@ impl Regain {
         Regain {
             base,
             prior: None,
+            doubted: None,
             is_bounded: false,
             was_full: false,
             held_back: 0,
@@ -229,6 +237,7 @@ impl Regain {
             credit: CREDIT,
             lost: 0,
             judged: 0,
+            counted_from: Instant::ZERO,
             lowest: Lowest { before: Duration::MAX, now: Duration::MAX, rtt: Duration::MAX },
             has_started: false,
             rounds: 0,
@@ -342,6 +351,15 @@ impl Regain {
         })
     }
 
+    /// Counts what was lost and what arrived.
+    fn count(&mut self, event: &AckEvent<'_>) {
+        let from = self.counted_from;
+        let lost: u64 = event.losses.iter().filter(|loss| loss.sent > from).map(|loss| loss.bytes).sum();
+        let acked = if event.newest_sent().is_some_and(|sent| sent > from) { event.acked } else { 0 };
+        self.lost = self.lost.saturating_add(lost);
+        self.judged = self.judged.saturating_add(lost).saturating_add(acked);
+    }
+
     /// The first start is over, at the latest.
     fn begin(&mut self, view: View) {
         self.has_started = true;
@@ -413,6 +431,18 @@ impl Growth for Regain {
         let has_queue = matches!(cause, Cause::Queue | Cause::BesideQueue);
         self.was_full |= signal != Signal::Loss || is_dependent || has_queue;
         self.is_bounded = has_queue;
+        let is_shown = verdict == Some(Verdict::Independent);
+        let largest = self.prior.max(self.doubted);
+        self.doubted = match cause {
+            Cause::Congestion if signal == Signal::Loss && self.has_started => {
+                largest.max(Some(view.window)).filter(|_| self.loses_at_most_one_in(INDEPENDENT_DIVISOR))
+            }
+            Cause::Chance if !is_shown => self.doubted,
+            _ => None,
+        };
+        if cause == Cause::Chance && is_shown {
+            self.prior = largest;
+        }
         self.prior = match cause {
             Cause::Congestion => None,
             Cause::Queue | Cause::BesideQueue => Some(self.carried(view)),
@@ -431,7 +461,6 @@ impl Growth for Regain {
             self.carried = None;
         }
         self.begin(view);
-        let is_shown = verdict == Some(Verdict::Independent);
         if is_shown {
             self.credit = CREDIT;
         }
@@ -473,8 +502,7 @@ impl Growth for Regain {
             self.lowest.rtt = self.lowest.rtt.min(self.rtt(view));
         }
         if self.has_started {
-            self.lost = self.lost.saturating_add(event.lost);
-            self.judged = self.judged.saturating_add(event.lost).saturating_add(event.acked);
+            self.count(event);
         }
         if !event.application_limited {
             self.evidence.observe(event);
@@ -495,14 +523,14 @@ impl Growth for Regain {
 
     fn on_start_exit(&mut self, view: View) {
         self.begin(view);
-        self.prior = None;
+        (self.prior, self.doubted) = (None, None);
         self.longer = Longer::watching();
         self.fill(view);
         self.base.on_start_exit(view);
     }
 
     fn on_persistent_congestion(&mut self) {
-        (self.prior, self.room, self.carried) = (None, None, None);
+        (self.prior, self.doubted, self.room, self.carried) = (None, None, None, None);
         self.evidence.restart();
         self.outward = Outward::default();
         self.longer = Longer::Off;
@@ -518,6 +546,13 @@ impl Growth for Regain {
 
     fn on_datagram_size(&mut self) {
         self.base.on_datagram_size();
+    }
+
+    /// Losses of what was sent by now would be counted without what arrived of it.
+    fn on_return(&mut self, now: Instant) {
+        self.counted_from = now;
+        self.evidence.on_return(now);
+        self.base.on_return(now);
     }
 
     fn snapshot(&self) -> Box<dyn Growth> {

@@ -8,14 +8,16 @@
 //! found        what of them was lost; packets lost in a row count once
 //! variance     expected × (1 + expected / lost of the others)
 //!
-//! dependent    found < expected / 2 and (expected - found)² ≥ 5 variances, by the flight or by the delay
+//! dependent    found < expected / 2 and (expected - found)² ≥ 8 variances, by the flight, or by the delay if a loss
+//!              since the last two reductions had a long one
 //! independent  found ≥ 4 and ≥ 2/3 of expected, or ≥ 12 and ≥ 1/2, by the flight
 //! ```
 //!
 //! Each reduction to 0.7 is an experiment made anyway: losses of congestion vanish after it, losses by chance do
 //! not. A full queue also shows in the round trips around a loss, even if it is far shorter than what jitter allows a
 //! verdict on a single sample. That losses do not follow the delay shows nothing, for the queue may be shorter than the
-//! jitter.
+//! jitter. That they did follow it shows nothing any more once they come without a queue: what caused them then would
+//! have gone with it.
 //!
 //! What it cannot know: a flow with a small share of its path does not see its own effect, and finds neither, or takes
 //! losses of all for independent; [`waits`](super::waits) finds a queue that all of them fill. Losses that follow the
@@ -25,7 +27,8 @@
 //! |---|---|---|
 //! | border of flights | 3/4 | above what a reduction leaves; a higher one takes the lower part of a sawtooth for a full flight |
 //! | border of delays | 1/2 | a lower one finds less of what it expects in a queue that is seldom empty |
-//! | variances | 5 | fewer decide sooner, and more often by luck: one loss in a hundred then passes for congestion |
+//! | variances | 8 | fewer decide sooner, and more often by luck, for each reduction looks anew |
+//! | recent | 2 reductions | fewer let noise in single delays hide a queue; more leave a wrong verdict to CUBIC for longer |
 //! | found | 4, 2/3 | the same, for chance; more of either leaves paths that lose 3 % to CUBIC for longer |
 //! | found, many | 12, 1/2 | without it a first flight of bad luck leaves a small window in doubt for ever |
 //! | lapse of dependent | 8 reductions | fewer forget a policer between two verdicts; more leave a wrong one to CUBIC for longer |
@@ -40,13 +43,15 @@ const FLIGHT_BORDER: (u64, u64) = (3, 4);
 /// … and below this part of the longest delay, short.
 const DELAY_BORDER: u32 = 2;
 /// How far from what is expected losses are no luck any more.
-const VARIANCES: u128 = 5;
+const VARIANCES: u128 = 8;
 /// Losses that have to be found to be independent, and which share of those expected.
 const FOUND: [(u64, (u64, u64)); 2] = [(4, (2, 3)), (12, (1, 2))];
 /// What a reduction leaves of what was counted.
 const MEMORY: (u32, u32) = (31, 32);
 /// After so many reductions that do not show it again, losses are not known to follow anything.
 const LAPSE: u32 = 8;
+/// Losses follow a delay only if one with a long delay was among those of so many reductions of late.
+const RECENT: u32 = 2;
 /// Losses are counted in parts, so that forgetting does not round small counts away.
 const PARTS: u64 = 1_024;
 
@@ -76,13 +81,16 @@ struct Split {
 /// See the [module](self).
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Evidence {
-    /// When the first start was over: losses before are those of a window that opened too far.
+    /// When the first start was over: losses before are those of a window that opened too far. Later, when a reduction
+    /// was taken back.
     since: Option<Instant>,
     largest_flight: u64,
     longest_delay: Duration,
     by_flight: Split,
     by_delay: Split,
     loss_runs: LossRuns,
+    /// Reductions since the last loss with a long delay.
+    since_long: u32,
     /// The latest verdict; `None` before the first, and once it has lapsed.
     latest: Option<Verdict>,
     /// Reductions since then that have shown nothing.
@@ -129,6 +137,11 @@ impl Evidence {
         self.since.get_or_insert(now);
     }
 
+    /// A reduction was taken back: counts only what is sent from now on, besides what was counted before it.
+    pub(super) fn on_return(&mut self, now: Instant) {
+        self.since = self.since.map(|_| now);
+    }
+
     fn is_low(&self, in_flight: u64) -> bool {
         in_flight / FLIGHT_BORDER.0 < self.largest_flight / FLIGHT_BORDER.1
     }
@@ -153,6 +166,9 @@ impl Evidence {
             self.largest_flight = self.largest_flight.max(loss.in_flight);
             let begins_run = self.loss_runs.begins(loss);
             let is_low = self.is_low(loss.in_flight);
+            if !is_short {
+                self.since_long = 0;
+            }
             for counts in [self.by_flight.part(is_low), self.by_delay.part(is_short)] {
                 counts.judged += loss.bytes;
                 counts.lost += if begins_run { PARTS } else { 0 };
@@ -162,7 +178,8 @@ impl Evidence {
 
     /// What was counted so far shows.
     pub(super) fn judge(&mut self) -> Option<Verdict> {
-        let by_delay = self.by_delay.verdict().filter(|&verdict| verdict == Verdict::Dependent);
+        let is_recent = self.since_long < RECENT;
+        let by_delay = self.by_delay.verdict().filter(|&verdict| verdict == Verdict::Dependent && is_recent);
         let verdict = by_delay.or_else(|| self.by_flight.verdict());
         self.since_verdict = if verdict.is_some() { 0 } else { self.since_verdict.saturating_add(1) };
         let has_lapsed = self.latest == Some(Verdict::Dependent) && self.since_verdict >= LAPSE;
@@ -184,6 +201,7 @@ impl Evidence {
     pub(super) fn fade(&mut self) {
         self.by_flight.fade();
         self.by_delay.fade();
+        self.since_long = self.since_long.saturating_add(1);
         self.largest_flight = faded(self.largest_flight);
         self.longest_delay = self.longest_delay / MEMORY.1 * MEMORY.0;
     }
@@ -193,11 +211,35 @@ impl Evidence {
 mod tests {
     use super::*;
 
-    /// A thousand packets of either kind, and so many lost at low and at high flights.
-    fn shown(evidence: &mut Evidence, low: u64, high: u64) -> Option<Verdict> {
+    impl Evidence {
+        /// A thousand packets of either kind, and so many lost at low and at high flights.
+        pub(in super::super) fn show(&mut self, low: u64, high: u64) {
+            self.by_flight = split(low, high);
+        }
+    }
+
+    fn split(lower: u64, upper: u64) -> Split {
         let counts = |lost| Counts { judged: 1_200_000, lost: lost * PARTS };
-        evidence.by_flight = Split { lower: counts(low), upper: counts(high) };
+        Split { lower: counts(lower), upper: counts(upper) }
+    }
+
+    fn shown(evidence: &mut Evidence, low: u64, high: u64) -> Option<Verdict> {
+        evidence.show(low, high);
         evidence.judge()
+    }
+
+    #[test]
+    fn losses_follow_a_delay_as_long_as_one_with_a_long_delay_came_in_the_latest_two_rounds_of_losses() {
+        let mut evidence = Evidence::default();
+        for verdict in [Some(Verdict::Dependent), Some(Verdict::Dependent), Some(Verdict::Independent)] {
+            evidence.by_delay = split(0, 40);
+            evidence.by_flight = split(40, 40);
+            assert_eq!(evidence.judge(), verdict);
+            evidence.fade();
+        }
+        evidence.by_delay = split(0, 40);
+        evidence.since_long = 0;
+        assert_eq!(evidence.judge(), Some(Verdict::Dependent), "there was another one");
     }
 
     #[test]

@@ -31,12 +31,19 @@ fn round(regain: &mut Regain, samples: &[u64]) {
     }
 }
 
+/// A packet of so many bytes that was sent at 1 ms and lost.
+fn loss(bytes: u64) -> LossSample {
+    LossSample { bytes, sent: at(1), order: 1, delivered: 0, lost: 0, in_flight: 0, application_limited: false }
+}
+
 /// One that has left its start, has delivered much without a queue, and lost so many bytes of a million.
 fn regain(lost: u64) -> Regain {
     let mut regain = Regain::new(Box::new(Cubic::default()));
     regain.on_start_exit(view(1_000_000, 100));
     let mut scene = Scene::new();
-    let event = AckEvent { lost, ..scene.ack(1_000_000 - lost, Some(ms(100)), false) };
+    let losses = [loss(lost)];
+    let sent = Some(SentSpan { oldest: at(1), newest: at(1) });
+    let event = AckEvent { losses: &losses, lost, sent, ..scene.ack(1_000_000 - lost, Some(ms(100)), false) };
     regain.observe(view(1_000_000, 100), &event, false);
     round(&mut regain, &[100]);
     regain
@@ -250,6 +257,47 @@ fn it_forgets_by_an_eighth_per_reduction() {
     let mut regain = regain(80_000);
     regain.reduce(view(1_000_000, 100), Signal::Loss);
     assert_eq!((regain.lost, regain.judged), (70_000, 875_000));
+}
+
+#[test]
+fn what_was_sent_before_a_reduction_was_taken_back_counts_neither_as_lost_nor_as_arrived() {
+    let mut regain = regain(1_000);
+    let counted = (regain.lost, regain.judged);
+    regain.on_return(at(5));
+    let mut scene = Scene::new();
+    let mut observe = |sent: u64| {
+        let losses = [LossSample { sent: at(sent), ..loss(1_200) }];
+        let sent = Some(SentSpan { oldest: at(sent), newest: at(sent) });
+        let event = AckEvent { losses: &losses, lost: 1_200, sent, ..scene.ack(2_400, Some(ms(100)), false) };
+        regain.observe(view(1_000_000, 100), &event, false);
+        (regain.lost, regain.judged)
+    };
+    assert_eq!(observe(5), counted);
+    assert_eq!(observe(6), (counted.0 + 1_200, counted.1 + 3_600));
+}
+
+#[test]
+fn a_window_that_was_reduced_in_doubt_is_the_one_to_come_back_to_once_losses_follow_nothing() {
+    let independent = |regain: &mut Regain| regain.evidence.show(40, 40);
+    // Losses seemed to follow the flight, or were too many for chance.
+    for doubt in [|regain: &mut Regain| regain.evidence.show(0, 40), |regain: &mut Regain| regain.lost = 30_000] {
+        let mut regain = regain(1_000);
+        doubt(&mut regain);
+        regain.reduce(view(1_000_000, 100), Signal::Loss);
+        regain.reduce(view(700_000, 100), Signal::Loss);
+        assert_eq!((regain.prior, regain.doubted), (None, Some(1_000_000)));
+        independent(&mut regain);
+        regain.lost = 1_000;
+        regain.reduce(view(490_000, 100), Signal::Loss);
+        assert_eq!((regain.prior, regain.doubted), (Some(1_000_000), None));
+    }
+    // A mark is no doubt, nor is a fifth of all packets lost.
+    for (signal, lost) in [(Signal::Mark, 1_000), (Signal::Loss, 250_000)] {
+        let mut regain = regain(lost);
+        regain.evidence.show(0, 40);
+        regain.reduce(view(1_000_000, 100), signal);
+        assert_eq!(regain.doubted, None);
+    }
 }
 
 #[test]
