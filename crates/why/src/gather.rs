@@ -271,7 +271,7 @@ impl Facts {
             _ => Frames::of(data),
         };
         if number.is_none() && self.is_frameless() {
-            self.frameless.sent_early();
+            self.frameless.sent_early(size);
         }
         self.flight.index += 1;
         if frames.is_ack_eliciting {
@@ -315,6 +315,7 @@ impl Facts {
 
     fn arrived(&mut self, now: f64, data: Data<'_>) {
         self.is_server.get_or_insert(true);
+        self.frameless.arrived();
         if self.silences.arrived(now, &self.flight) {
             self.flight.silent(now);
         }

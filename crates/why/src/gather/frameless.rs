@@ -1,8 +1,10 @@
 //! What the frames of a log without frames were, by what its metrics say: quinn logs packets, losses, round-trip times
 //! and what is in flight.
 //!
-//! A metric after an arrival says how many packets have left the flight, and how long the newest of them took; packets
-//! that left together are taken to have arrived in order. Which of them was lost is told later.
+//! A metric after an arrival says how many packets and bytes have left the flight, and how long the newest of them
+//! took. Of packets that left together the bytes say which have come; where all have the same size, they are taken to have
+//! arrived in order, until one of them is declared lost. What is not in a metric has not changed. Small packets count
+//! only if they ask for an answer: then the next metric has them in flight.
 
 use std::collections::VecDeque;
 
@@ -21,6 +23,13 @@ const WATCHED: usize = 1 << 16;
 /// A sender that could send more fills less than this share of its window in a round trip.
 const FILLED: f64 = 0.9;
 
+/// Packets that were taken to have arrived, of which a loss may say otherwise.
+const ACKED: usize = 1024;
+/// Small packets since the last metric that are kept.
+const KEPT: usize = 64;
+/// Packets that left at once of which any may be the newest that arrived, and late ones that are looked at.
+const CHOICES: usize = 64;
+
 /// A packet in flight.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -35,16 +44,21 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(super) struct Frameless {
     flight: VecDeque<Sent>,
+    /// The latest that were taken to have arrived.
+    acked: VecDeque<Sent>,
     /// The largest packet number that was acknowledged.
     largest: Option<u64>,
     /// The largest size that came through, bytes.
     through: u64,
-    /// Packets of the handshake in flight.
-    early: u64,
-    /// Packets in flight by the last metric, and those sent and lost since.
-    in_flight: u64,
-    sent: u64,
-    lost: u64,
+    /// Packets of the handshake in flight, their bytes.
+    early: VecDeque<u64>,
+    /// Packets in flight and their bytes by the last metric; and with those sent and without those lost since.
+    told: (u64, Option<u64>),
+    in_flight: (u64, u64),
+    /// Packets since the last metric that may be acknowledgments alone.
+    small: VecDeque<Sent>,
+    /// Something has arrived since the last metric.
+    has_arrived: bool,
     /// Bytes of data so far, and of those lost that are to be sent again.
     offset: u64,
     again: u64,
@@ -55,14 +69,19 @@ impl Frameless {
     /// A packet with application data was sent.
     pub(super) fn sent(&mut self, now: f64, number: u64, size: u64) -> Frames {
         let mut frames = Frames::default();
+        // A packet larger than any that came through looks for the path's MTU.
+        let is_probe = size > self.through.max(LEAST_MTU);
+        let sent = Sent { number, time: now, size, is_probe };
         if size < SMALL {
+            self.small.push_back(sent);
+            if self.small.len() > KEPT {
+                self.small.pop_front();
+            }
             return frames;
         }
         frames.is_ack_eliciting = true;
-        self.sent += 1;
-        // A packet larger than any that came through looks for the path's MTU.
-        let is_probe = size > self.through.max(LEAST_MTU);
-        self.flight.push_back(Sent { number, time: now, size, is_probe });
+        self.count(size, true);
+        self.flight.push_back(sent);
         if self.flight.len() > WATCHED {
             self.flight.pop_front();
         }
@@ -78,23 +97,54 @@ impl Frameless {
         frames
     }
 
+    /// A packet is in flight, or no longer.
+    fn count(&mut self, size: u64, is_sent: bool) {
+        let (packets, bytes) = self.in_flight;
+        self.in_flight = if is_sent {
+            (packets.saturating_add(1), bytes.saturating_add(size))
+        } else {
+            (packets.saturating_sub(1), bytes.saturating_sub(size))
+        };
+    }
+
     /// A packet outside of the application's data was sent, which counts as in flight as well.
-    pub(super) fn sent_early(&mut self) {
-        (self.sent, self.early) = (self.sent + 1, self.early + 1);
+    pub(super) fn sent_early(&mut self, size: u64) {
+        self.count(size, true);
+        self.early.push_back(size);
+        if self.early.len() > WATCHED {
+            self.early.pop_front();
+        }
+    }
+
+    /// A packet was received.
+    pub(super) fn arrived(&mut self) {
+        self.has_arrived = true;
     }
 
     /// A packet was declared lost; returns which it is here.
     pub(super) fn lost(&mut self, number: u64) -> u64 {
-        self.lost += 1;
-        let largest = self.largest.unwrap_or(0);
-        // What is taken to have arrived stands for another one that has.
-        let at = self.flight.iter().position(|sent| sent.number == number);
-        let at = at.or_else(|| self.flight.iter().position(|sent| sent.number < largest));
-        let Some(sent) = at.and_then(|at| self.flight.remove(at)) else { return number };
-        if !sent.is_probe {
+        let at = self.flight.binary_search_by_key(&number, |sent| sent.number).ok().or_else(|| self.instead(number));
+        let Some(sent) = at.and_then(|at| self.flight.remove(at)) else {
+            self.count(0, false);
+            return number;
+        };
+        self.count(sent.size, false);
+        if !sent.is_probe && sent.size >= SMALL {
             self.again += sent.size.saturating_sub(AROUND);
         }
         sent.number
+    }
+
+    /// What has arrived instead of a packet that is taken to have arrived, but was lost: one of its size that left when
+    /// it did, or else an older one.
+    fn instead(&self, number: u64) -> Option<usize> {
+        let largest = self.largest.unwrap_or(0);
+        let oldest = || self.flight.front().is_some_and(|sent| sent.number < largest).then_some(0);
+        let Some(taken) = self.acked.iter().rev().find(|sent| sent.number == number) else { return oldest() };
+        let from = self.flight.partition_point(|sent| sent.time < taken.time);
+        let at_once = self.flight.range(from..).take_while(|sent| sent.time == taken.time);
+        let same = at_once.zip(from..).find(|(sent, _)| sent.size == taken.size).map(|(_, at)| at);
+        same.or_else(oldest)
     }
 
     /// Metrics; the acknowledgment that they show.
@@ -102,15 +152,25 @@ impl Frameless {
         let number = |key: &str| data.get(key).and_then(integer);
         let seconds = |key: &str| data.get(key).and_then(Data::as_f64);
         self.usage.metrics(now, number("bytes_in_flight"), number("congestion_window"), seconds("smoothed_rtt"));
-        let in_flight = number("packets_in_flight").unwrap_or(self.in_flight);
-        let before = (self.in_flight + self.sent).saturating_sub(self.lost);
-        (self.in_flight, self.sent, self.lost) = (in_flight, 0, 0);
-        let gone = before.saturating_sub(in_flight);
-        let early = gone.min(self.early);
-        self.early -= early;
-        let count = usize::try_from(gone - early).unwrap_or(usize::MAX).min(self.flight.len());
+        let has_arrived = core::mem::take(&mut self.has_arrived);
+        let (before, bytes_before) = self.in_flight;
+        // What is not in it has not changed.
+        let packets = number("packets_in_flight").unwrap_or(self.told.0);
+        let bytes = number("bytes_in_flight").or(self.told.1);
+        self.told = (packets, bytes);
+        let small = core::mem::take(&mut self.small);
+        if packets > before && !has_arrived {
+            self.asking(small, packets - before, bytes.map(|bytes| bytes.saturating_sub(bytes_before)));
+        }
+        self.in_flight = (packets, bytes.unwrap_or(bytes_before));
+        let gone = before.saturating_sub(packets);
+        let mut gone_bytes = bytes.map(|bytes| bytes_before.saturating_sub(bytes));
+        let early = usize::try_from(gone).unwrap_or(usize::MAX).min(self.early.len());
+        let early_bytes: u64 = self.early.drain(..early).sum();
+        gone_bytes = gone_bytes.map(|bytes| bytes.saturating_sub(early_bytes));
+        let count = usize::try_from(gone).unwrap_or(usize::MAX).saturating_sub(early).min(self.flight.len());
         let sample = seconds("latest_rtt").map(|seconds| now - seconds * 1000.0);
-        let mut acked = if count == 0 { Vec::new() } else { self.acked(count, sample, now) };
+        let mut acked = if count == 0 { Vec::new() } else { self.arrived_of((count, gone_bytes), sample, now) };
         if acked.is_empty() {
             return None;
         }
@@ -120,9 +180,12 @@ impl Frameless {
             .filter_map(|at| self.flight.remove(*at))
             .map(|sent| {
                 self.through = self.through.max(sent.size);
+                self.acked.push_back(sent);
                 sent.number
             })
             .collect();
+        let old = self.acked.len().saturating_sub(ACKED);
+        self.acked.drain(..old);
         self.largest = self.largest.max(numbers.first().copied());
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for number in numbers {
@@ -134,31 +197,70 @@ impl Frameless {
         Some(Ack { ranges, ..Ack::default() })
     }
 
-    /// The places of so many packets that were acknowledged; `sample` is when the newest of them was sent, if it is
-    /// newer than all before.
-    fn acked(&self, count: usize, sample: Option<f64>, now: f64) -> Vec<usize> {
+    /// More is in flight than large packets explain, and nothing has arrived: so many of the small ones ask for an
+    /// answer as well, such as probes after a timeout.
+    fn asking(&mut self, small: VecDeque<Sent>, count: u64, bytes: Option<u64>) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(small.len());
+        let sum = |from: usize| small.iter().skip(from).take(count).map(|sent| sent.size).sum::<u64>();
+        let last = small.len() - count;
+        let from = bytes.and_then(|bytes| (0..=last).rev().find(|from| sum(*from) == bytes)).unwrap_or(last);
+        for sent in small.into_iter().skip(from).take(count) {
+            if let Err(at) = self.flight.binary_search_by_key(&sent.number, |sent| sent.number) {
+                self.flight.insert(at, sent);
+            }
+        }
+    }
+
+    /// The places of so many packets, and bytes, that were acknowledged; `sample` is when the newest of them was sent,
+    /// if it is newer than all before.
+    fn arrived_of(&self, gone: (usize, Option<u64>), sample: Option<f64>, now: f64) -> Vec<usize> {
+        let (count, bytes) = gone;
         let fresh = self.flight.partition_point(|sent| Some(sent.number) <= self.largest);
         // Without a new sample, what has come is older than the newest before; or a probe for the MTU is given up.
-        let Some(sample) = sample else { return (0..count.min(fresh)).collect() };
+        let Some(sample) = sample else {
+            return self.late(count.min(fresh), bytes, fresh);
+        };
         // Times have seven digits.
         let tolerance = 0.02 + now * 3e-7;
         let far = |at: usize| self.flight.get(at).map_or(f64::MAX, |sent| (sent.time - sample).abs());
-        let expected = fresh + count - 1;
-        let newest = if far(expected) <= tolerance {
-            expected
-        } else {
-            let later = (expected..self.flight.len()).find(|at| far(*at) <= tolerance);
-            let earlier = || (fresh..expected.min(self.flight.len())).rev().find(|at| far(*at) <= tolerance);
-            let nearest = || (fresh..self.flight.len()).min_by(|a, b| far(*a).total_cmp(&far(*b)));
-            match later.or_else(earlier).or_else(nearest) {
-                Some(at) => at,
-                None => return (0..count.min(fresh)).collect(),
-            }
+        // What left when the newest did, those first that make up for a run without gaps.
+        let near = |at: &usize| far(*at) <= tolerance;
+        let expected = (fresh + count - 1).min(self.flight.len());
+        let later = (expected..self.flight.len()).find(near);
+        let later = later.into_iter().flat_map(|first| (first..self.flight.len()).take_while(near)).take(CHOICES);
+        let earlier = (fresh..expected).rev().find(near);
+        let earlier = earlier.into_iter().flat_map(|last| (fresh..=last).rev().take_while(near)).take(CHOICES);
+        let newest: Vec<usize> = later.chain(earlier).collect();
+        let run = |newest: usize| {
+            let from = (newest + 1).saturating_sub(count).max(fresh);
+            let of_run = self.size(from..=newest);
+            // What is not new has come late.
+            let late = (count - (newest + 1 - from)).min(fresh);
+            let mut places = self.late(late, bytes.map(|bytes| bytes.saturating_sub(of_run)), fresh);
+            let all = places.iter().map(|at| self.size(*at..=*at)).sum::<u64>() + of_run;
+            places.extend(from..=newest);
+            (places, Some(all))
         };
-        let from = (newest + 1).saturating_sub(count).max(fresh);
-        // What is not new has come late.
-        let late = count - (newest + 1 - from);
-        (0..late.min(fresh)).chain(from..=newest).collect()
+        // Of those, the bytes that are gone tell which have come.
+        let chosen = newest.iter().map(|newest| run(*newest)).find(|(_, all)| bytes.is_none() || *all == bytes);
+        let nearest = || (fresh..self.flight.len()).min_by(|a, b| far(*a).total_cmp(&far(*b)));
+        let chosen = chosen.map(|(places, _)| places);
+        chosen.or_else(|| Some(run(newest.first().copied().or_else(nearest)?).0)).unwrap_or_default()
+    }
+
+    fn size(&self, places: core::ops::RangeInclusive<usize>) -> u64 {
+        self.flight.range(places).map(|sent| sent.size).sum()
+    }
+
+    /// The places of so many packets before `fresh` that have come late: those next to each other whose bytes are gone,
+    /// or else the oldest.
+    fn late(&self, count: usize, bytes: Option<u64>, fresh: usize) -> Vec<usize> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let mut starts = 0..=(fresh - count).min(CHOICES);
+        let from = starts.find(|from| Some(self.size(*from..=*from + count - 1)) == bytes).unwrap_or(0);
+        (from..from + count).collect()
     }
 }
 
@@ -239,6 +341,51 @@ mod tests {
         // It is sent again.
         let again = log.sent(170.0, 5, 1200);
         assert_eq!((again.pieces[0].offset, log.offset), (4 * 1169, 5 * 1169));
+    }
+
+    #[test]
+    fn bytes_tell_which_of_the_packets_that_left_together_have_come() {
+        let mut log = Frameless::default();
+        for (number, size) in [(0, 1200), (1, 1200), (2, 700), (3, 1200)] {
+            log.sent(100.0, number, size);
+        }
+        metrics(&mut log, 100.0, json!({"packets_in_flight": 4, "bytes_in_flight": 4300}));
+        log.arrived();
+        let came = json!({"packets_in_flight": 3, "bytes_in_flight": 3600, "latest_rtt": 0.05});
+        assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(2, 2)]);
+        // A late one and a new one, of which the count does not change as a probe has left: it is not told.
+        log.sent(151.0, 4, 1400);
+        log.arrived();
+        let ack = metrics(&mut log, 152.0, json!({"bytes_in_flight": 3800, "latest_rtt": 0.052})).unwrap();
+        assert_eq!(ack.ranges, [(3, 3)]);
+        log.arrived();
+        let ack = metrics(&mut log, 153.0, json!({"packets_in_flight": 2, "bytes_in_flight": 2600})).unwrap();
+        assert_eq!(ack.ranges, [(0, 0)], "it had come late");
+    }
+
+    #[test]
+    fn what_was_taken_to_have_come_and_is_lost_stands_for_one_that_left_with_it() {
+        let mut log = Frameless::default();
+        (0..3).for_each(|number| drop(log.sent(100.0, number, 1200)));
+        log.sent(101.0, 3, 1200);
+        metrics(&mut log, 101.0, json!({"packets_in_flight": 4, "bytes_in_flight": 4800}));
+        log.arrived();
+        let came = json!({"packets_in_flight": 3, "bytes_in_flight": 3600, "latest_rtt": 0.05});
+        assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(0, 0)]);
+        assert_eq!(log.lost(0), 1, "so it was the next one that had come");
+        assert_eq!(log.lost(9), 9, "nothing is known of it");
+    }
+
+    #[test]
+    fn small_packets_that_ask_for_an_answer_are_in_flight() {
+        let mut log = Frameless::default();
+        log.sent(100.0, 0, 1200);
+        log.sent(100.0, 1, 34);
+        log.sent(100.0, 2, 30);
+        metrics(&mut log, 100.0, json!({"packets_in_flight": 2, "bytes_in_flight": 1230}));
+        log.arrived();
+        let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.05});
+        assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(2, 2), (0, 0)]);
     }
 
     #[test]
