@@ -2,9 +2,10 @@
 //! and what is in flight.
 //!
 //! A metric after an arrival says how many packets and bytes have left the flight, and how long the newest of them
-//! took. Of packets that left together the bytes say which have come; where all have the same size, they are taken to have
-//! arrived in order, until one of them is declared lost. What is not in a metric has not changed. Small packets count
-//! only if they ask for an answer: then the next metric has them in flight.
+//! took. Of packets that left together the bytes say which have come; where all have the same size, they are taken to
+//! have arrived in order, until one of them is declared lost. What is not in a metric has not changed: a round trip as
+//! long as the one before is there only by what it does to the smoothed one. Small packets count only if they ask for
+//! an answer: then the next metric has them in flight.
 
 use std::collections::VecDeque;
 
@@ -55,6 +56,8 @@ pub(super) struct Frameless {
     /// Packets in flight and their bytes by the last metric; and with those sent and without those lost since.
     told: (u64, Option<u64>),
     in_flight: (u64, u64),
+    /// The last round trip of a packet, seconds.
+    latest: Option<f64>,
     /// Packets since the last metric that may be acknowledgments alone.
     small: VecDeque<Sent>,
     /// Something has arrived since the last metric.
@@ -169,7 +172,9 @@ impl Frameless {
         let early_bytes: u64 = self.early.drain(..early).sum();
         gone_bytes = gone_bytes.map(|bytes| bytes.saturating_sub(early_bytes));
         let count = usize::try_from(gone).unwrap_or(usize::MAX).saturating_sub(early).min(self.flight.len());
-        let sample = seconds("latest_rtt").map(|seconds| now - seconds * 1000.0);
+        self.latest = seconds("latest_rtt").or(self.latest);
+        let is_sample = ["latest_rtt", "smoothed_rtt", "rtt_variance"].iter().any(|key| data.get(key).is_some());
+        let sample = self.latest.filter(|_| is_sample).map(|seconds| now - seconds * 1000.0);
         let mut acked = if count == 0 { Vec::new() } else { self.arrived_of((count, gone_bytes), sample, now) };
         if acked.is_empty() {
             return None;
@@ -361,6 +366,19 @@ mod tests {
         log.arrived();
         let ack = metrics(&mut log, 153.0, json!({"packets_in_flight": 2, "bytes_in_flight": 2600})).unwrap();
         assert_eq!(ack.ranges, [(0, 0)], "it had come late");
+    }
+
+    #[test]
+    fn a_round_trip_as_long_as_the_one_before_is_a_sample() {
+        let mut log = Frameless::default();
+        (0..3).for_each(|number| drop(log.sent(100.0 + number as f64, number, 1200)));
+        metrics(&mut log, 102.0, json!({"packets_in_flight": 3, "bytes_in_flight": 3600}));
+        log.arrived();
+        let came = json!({"packets_in_flight": 2, "bytes_in_flight": 2400, "latest_rtt": 0.05});
+        assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(0, 0)]);
+        log.arrived();
+        let came = json!({"packets_in_flight": 1, "bytes_in_flight": 1200, "smoothed_rtt": 0.052});
+        assert_eq!(metrics(&mut log, 152.0, came).unwrap().ranges, [(2, 2)]);
     }
 
     #[test]
