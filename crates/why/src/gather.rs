@@ -208,7 +208,8 @@ impl Facts {
                 let is_probe = data.get("is_mtu_probe_packet").and_then(Data::as_bool) == Some(true);
                 match number_of_data(data) {
                     Some(number) if !is_probe => {
-                        let number = if self.is_frameless() { self.frameless.lost(number) } else { number };
+                        let size = data.get("header").and_then(|header| header.get("length")).and_then(integer);
+                        let number = if self.is_frameless() { self.frameless.lost(number, size) } else { number };
                         self.flight.lost(now, number);
                     }
                     None if self.course.handshake_losses.len() < 16 => self.course.handshake_losses.push(now),

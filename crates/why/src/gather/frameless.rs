@@ -124,14 +124,18 @@ impl Frameless {
         self.has_arrived = true;
     }
 
-    /// A packet was declared lost; returns which it is here.
-    pub(super) fn lost(&mut self, number: u64) -> u64 {
+    /// A packet of so many bytes, if they are told, was declared lost; returns which it is here.
+    pub(super) fn lost(&mut self, number: u64, size: Option<u64>) -> u64 {
+        if size == Some(0) {
+            // An acknowledgment alone, which is not in flight.
+            return number;
+        }
         let at = self.flight.binary_search_by_key(&number, |sent| sent.number).ok().or_else(|| self.instead(number));
         let Some(sent) = at.and_then(|at| self.flight.remove(at)) else {
-            self.count(0, false);
+            self.count(size.unwrap_or(0), false);
             return number;
         };
-        self.count(sent.size, false);
+        self.count(size.unwrap_or(sent.size), false);
         if !sent.is_probe && sent.size >= SMALL {
             self.again += sent.size.saturating_sub(AROUND);
         }
@@ -175,7 +179,12 @@ impl Frameless {
         self.latest = seconds("latest_rtt").or(self.latest);
         let is_sample = ["latest_rtt", "smoothed_rtt", "rtt_variance"].iter().any(|key| data.get(key).is_some());
         let sample = self.latest.filter(|_| is_sample).map(|seconds| now - seconds * 1000.0);
-        let mut acked = if count == 0 { Vec::new() } else { self.arrived_of((count, gone_bytes), sample, now) };
+        let mut acked = match count {
+            // Nothing is on its way, whatever was taken to be; a probe may be given up.
+            _ if packets == 0 && count > 0 => (0..self.flight.len()).collect(),
+            0 => Vec::new(),
+            _ => self.arrived_of((count, gone_bytes), sample, now),
+        };
         if acked.is_empty() {
             return None;
         }
@@ -341,7 +350,7 @@ mod tests {
         let ack = metrics(&mut log, 161.0, json!({"packets_in_flight": 1, "latest_rtt": 0.051})).unwrap();
         assert_eq!(ack.ranges, [(4, 4)]);
         // That of the others one is lost, and which one, is told later.
-        assert_eq!(log.lost(2), 3);
+        assert_eq!(log.lost(2, None), 3);
         assert_eq!(metrics(&mut log, 165.0, json!({"packets_in_flight": 0})), None);
         // It is sent again.
         let again = log.sent(170.0, 5, 1200);
@@ -390,8 +399,13 @@ mod tests {
         log.arrived();
         let came = json!({"packets_in_flight": 3, "bytes_in_flight": 3600, "latest_rtt": 0.05});
         assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(0, 0)]);
-        assert_eq!(log.lost(0), 1, "so it was the next one that had come");
-        assert_eq!(log.lost(9), 9, "nothing is known of it");
+        assert_eq!(log.lost(0, Some(1200)), 1, "so it was the next one that had come");
+        assert_eq!(log.lost(9, Some(1200)), 9, "nothing is known of it");
+        log.sent(102.0, 10, 1200);
+        assert_eq!(log.lost(5, Some(0)), 5, "an acknowledgment alone is not in flight");
+        let came = json!({"packets_in_flight": 1, "bytes_in_flight": 1200, "latest_rtt": 0.102});
+        log.arrived();
+        assert_eq!(metrics(&mut log, 203.0, came).unwrap().ranges, [(3, 3)]);
     }
 
     #[test]
