@@ -317,6 +317,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let timers = facts.late.timers(sender.max_rate.is_some());
     sender.host = Host { timers: millis(timers), reads: millis(facts.reads()) };
     let largest = facts.largest_packet.clamp(1200, 65_000);
+    sender.remembers = facts.stack() == Stack::Ours;
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
     (sender, is_known)
 }

@@ -267,6 +267,7 @@ impl Facts {
         self.writer.sent(data);
         self.is_server.get_or_insert(false);
         let number = number_of_data(data);
+        let had_room = self.is_frameless() && self.frameless.usage.had_room();
         let frames = match number {
             Some(number) if self.is_frameless() => self.frameless.sent(now, number, size),
             _ => Frames::of(data),
@@ -281,7 +282,7 @@ impl Facts {
         let Some(number) = number else { return };
         self.late.sent(now, size, self.waits.holds(Limit::Pacing));
         let is_told = self.stack() == Stack::Ours;
-        if !is_told && self.inferred.has_paused(now, &frames) {
+        if !is_told && self.inferred.has_paused(now, &frames, had_room) {
             self.waits.paused();
         }
         let fresh = self.waits.sent(now, &frames, self.flight.net.last);

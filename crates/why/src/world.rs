@@ -106,6 +106,9 @@ pub struct Sender {
     pub max_datagram: u16,
     /// Whether it begins with what an earlier connection has learned of the path.
     pub knows_path: bool,
+    /// Whether its stack can remember a path. What comes nearest to it in one that cannot is a first window as large as
+    /// the path; where it does not pace, no larger than the queue.
+    pub remembers: bool,
     /// Whether data leave with the client's first packets (0-RTT).
     pub early_data: bool,
     /// Its machine.
@@ -121,6 +124,7 @@ impl Default for Sender {
             max_rate: None,
             max_datagram: 1452,
             knows_path: false,
+            remembers: true,
             early_data: false,
             host: Host::default(),
         }
@@ -239,6 +243,17 @@ impl World {
         2 * self.path.round_trip + Duration::from_secs_f64(seconds.min(1e9))
     }
 
+    /// The first window, bytes.
+    fn first_window(&self) -> u64 {
+        let sender = &self.sender;
+        if !sender.knows_path || sender.remembers {
+            return sender.initial_window;
+        }
+        let holds = self.path.rate.bytes_in(self.path.round_trip);
+        let is_paced = sender.policies.pacing.to_string() != "off";
+        holds.min(if is_paced { u64::MAX } else { self.path.queue }).max(sender.initial_window)
+    }
+
     fn direction(&self, rate: Rate, is_data: bool) -> DirectionConfig {
         let path = &self.path;
         let windows = |spans: &[Span]| {
@@ -295,14 +310,15 @@ impl World {
         let (data, back) = (self.direction(self.path.rate, true), self.direction(self.path.back, false));
         let (up, down) = if self.load.is_up { (data, back) } else { (back, data) };
         let mut flow = FlowPlan::new("transfer", self.traffic());
-        let policies = if self.sender.knows_path {
+        let resumes = self.sender.knows_path && self.sender.remembers;
+        let policies = if resumes {
             let known = self.sender.policies.clone().with("resume=handshake(share=1)");
             known.unwrap_or_else(|_| self.sender.policies.clone())
         } else {
             self.sender.policies.clone()
         };
         flow = flow.policies(policies);
-        let window = match self.sender.initial_window {
+        let window = match self.first_window() {
             12_000 => InitialWindow::Rfc9002,
             bytes => InitialWindow::Datagrams(u16::try_from(bytes / 1200).unwrap_or(u16::MAX)),
         };
@@ -318,7 +334,7 @@ impl World {
             (streams.stream_receive_window, streams.max_stream_receive_window) = (stream.initial, stream.most);
             (streams.send_window, streams.send_backlog) = (1 << 36, 1 << 36);
         }
-        if self.sender.knows_path || self.sender.early_data {
+        if resumes || self.sender.early_data {
             let window = self.path.rate.bytes_in(self.path.round_trip).max(12_000);
             let (min_rtt, rate) = (self.path.round_trip, Some(self.path.rate));
             // What is saved also tells the server that the client is who it says. The policy decides what else it is

@@ -23,6 +23,8 @@ const AROUND: u64 = 31;
 const WATCHED: usize = 1 << 16;
 /// A sender that could send more fills less than this share of its window in a round trip.
 const FILLED: f64 = 0.9;
+/// Where all packets take so much longer than the fastest and a millisecond more, they wait in a queue; a ratio.
+const QUEUED: f64 = 1.25;
 
 /// Packets that were taken to have arrived, of which a loss may say otherwise.
 const ACKED: usize = 1024;
@@ -158,7 +160,7 @@ impl Frameless {
     pub(super) fn metrics(&mut self, now: f64, data: Data<'_>) -> Option<Ack> {
         let number = |key: &str| data.get(key).and_then(integer);
         let seconds = |key: &str| data.get(key).and_then(Data::as_f64);
-        self.usage.metrics(now, number("bytes_in_flight"), number("congestion_window"), seconds("smoothed_rtt"));
+        self.usage.metrics(now, data);
         let has_arrived = core::mem::take(&mut self.has_arrived);
         let (before, bytes_before) = self.in_flight;
         // What is not in it has not changed.
@@ -278,19 +280,47 @@ impl Frameless {
     }
 }
 
-/// Whether the window was used: a sender that fills it waits for nothing else.
-#[derive(Debug, Default)]
-pub(super) struct Usage {
+/// What a metric says of the window; bytes, and milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
     in_flight: u64,
     window: u64,
-    /// Milliseconds.
-    round_trip: f64,
-    /// When the round trip under way began, the most and the least of the window that was used in it.
-    round: Option<(f64, f64, u64)>,
+    smoothed: f64,
+    latest: f64,
+    least: f64,
+}
+
+/// A round trip under way.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// When it began, milliseconds.
+    begin: f64,
+    /// The most of the window that was used, a share.
+    most: f64,
+    /// The least in flight, bytes.
+    least: u64,
+    /// The shortest round trip of a packet, milliseconds.
+    shortest: f64,
+}
+
+impl Round {
+    fn new(begin: f64) -> Round {
+        Round { begin, most: 0.0, least: u64::MAX, shortest: f64::INFINITY }
+    }
+}
+
+/// Whether the window was used: a sender that fills it waits for nothing else. Where a queue stood all the time, the
+/// path was full whatever held the sender back.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    told: Told,
+    round: Option<Round>,
     /// Round trips without enough since data were sent.
     pending: f64,
     /// Nothing has been in flight since data were sent: the application paused.
     is_empty: bool,
+    /// The most of the window that was used since then, a share.
+    most: f64,
     /// Milliseconds since the last pause of the application in which something else than the window held the sender
     /// back, while data were on their way.
     pub(super) unused: f64,
@@ -298,27 +328,45 @@ pub(super) struct Usage {
 
 impl Usage {
     fn sent(&mut self, now: f64) {
-        self.round.get_or_insert((now, 0.0, u64::MAX));
+        self.round.get_or_insert(Round::new(now));
         self.unused += core::mem::take(&mut self.pending);
         if core::mem::take(&mut self.is_empty) {
-            self.unused = 0.0;
+            (self.unused, self.most) = (0.0, 0.0);
         }
     }
 
-    fn metrics(&mut self, now: f64, in_flight: Option<u64>, window: Option<u64>, round_trip: Option<f64>) {
-        self.in_flight = in_flight.unwrap_or(self.in_flight);
-        self.window = window.unwrap_or(self.window);
-        self.round_trip = round_trip.map_or(self.round_trip, |seconds| seconds * 1000.0);
-        let Some((begin, most, least)) = &mut self.round else { return };
-        *least = (*least).min(self.in_flight);
-        self.is_empty |= self.in_flight == 0;
-        *most = most.max((self.in_flight + LEAST_MTU) as f64 / self.window.max(1) as f64);
-        if now - *begin >= self.round_trip {
+    /// Whether nothing is in flight, and the window had room for more all the time since something was.
+    pub(super) fn had_room(&self) -> bool {
+        self.is_empty && self.told.in_flight == 0 && self.most < FILLED
+    }
+
+    fn metrics(&mut self, now: f64, data: Data<'_>) {
+        let number = |key: &str| data.get(key).and_then(integer);
+        let millis = |key: &str| data.get(key).and_then(Data::as_f64).map(|seconds| seconds * 1000.0);
+        let last = self.told;
+        self.told = Told {
+            in_flight: number("bytes_in_flight").unwrap_or(last.in_flight),
+            window: number("congestion_window").unwrap_or(last.window),
+            smoothed: millis("smoothed_rtt").unwrap_or(last.smoothed),
+            latest: millis("latest_rtt").unwrap_or(last.latest),
+            least: millis("min_rtt").unwrap_or(last.least),
+        };
+        let Told { in_flight, window, smoothed, latest, least } = self.told;
+        let Some(round) = &mut self.round else { return };
+        let used = in_flight.saturating_add(LEAST_MTU) as f64 / window.max(1) as f64;
+        self.most = self.most.max(used);
+        self.is_empty |= in_flight == 0;
+        round.least = round.least.min(in_flight);
+        round.most = round.most.max(used);
+        round.shortest = round.shortest.min(latest);
+        let length = now - round.begin;
+        if length >= smoothed {
+            let is_queued = round.shortest > QUEUED * least + 1.0;
             // A longer one was a silence.
-            if *most < FILLED && *least > 0 && now - *begin < 2.0 * self.round_trip {
-                self.pending += now - *begin;
+            if round.most < FILLED && round.least > 0 && length < 2.0 * smoothed && !is_queued {
+                self.pending += length;
             }
-            self.round = Some((now, 0.0, u64::MAX));
+            self.round = Some(Round::new(now));
         }
     }
 }
@@ -430,15 +478,38 @@ mod tests {
         assert!(!log.sent(10.0, 2, 40).is_ack_eliciting);
     }
 
-    #[test]
-    fn a_window_that_is_not_filled_is_seen_once_data_follow() {
+    fn usage(latest: f64) -> Usage {
         let mut usage = Usage::default();
+        let mut told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
+            usage.metrics(now, Tree::of(&data).unwrap().root());
+        };
         usage.sent(0.0);
         for at in 1..=20 {
-            usage.metrics(f64::from(at) * 10.0, Some(5000), Some(20_000), Some(0.02));
+            let data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": 0.02,
+                "latest_rtt": latest, "min_rtt": 0.02});
+            told(&mut usage, f64::from(at) * 10.0, data);
         }
         assert_eq!(usage.unused, 0.0);
         usage.sent(201.0);
-        assert!((usage.unused - 200.0).abs() < 1.0, "{}", usage.unused);
+        usage
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_is_seen_once_data_follow() {
+        let unused = usage(0.021).unused;
+        assert!((unused - 200.0).abs() < 1.0, "{unused}");
+        assert_eq!(usage(0.1).unused, 0.0, "a queue stood");
+    }
+
+    #[test]
+    fn a_window_with_room_is_seen_once_nothing_is_in_flight() {
+        let mut usage = usage(0.02);
+        assert!(!usage.had_room());
+        let mut metric = |bytes: u64| {
+            usage.metrics(202.0, Tree::of(json!({ "bytes_in_flight": bytes })).unwrap().root());
+            usage.had_room()
+        };
+        assert!(!metric(10_000) && metric(0));
+        assert!(!metric(19_500) && !metric(0), "it was filled");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::frames::Frames;
+use super::frames::{Frames, Piece};
 use super::waits::Limit;
 
 /// Streams whose limits are kept.
@@ -52,10 +52,13 @@ impl Inferred {
         self.idle = if is_idle { self.idle.or(Some(now)) } else { None };
     }
 
-    /// Whether the application let the sender wait for the data that leave now; before they are counted.
-    pub(super) fn has_paused(&self, now: f64, frames: &Frames) -> bool {
+    /// Whether the application let the sender wait for the data that leave now; before they are counted. `had_room` says
+    /// that the window had room for more all the time: then the sender would have sent them before.
+    pub(super) fn has_paused(&self, now: f64, frames: &Frames, had_room: bool) -> bool {
         let is_new = frames.pieces.iter().any(|piece| piece.offset == 0 && !self.ends.contains_key(&piece.id));
-        self.idle.is_some_and(|since| is_new || now - since > AT_ONCE)
+        let is_more = |end: &u64, piece: &Piece| piece.offset >= *end;
+        let is_fresh = frames.pieces.iter().any(|piece| self.ends.get(&piece.id).is_none_or(|end| is_more(end, piece)));
+        self.idle.is_some_and(|since| is_new || now - since > AT_ONCE || (had_room && is_fresh && now > since))
     }
 
     /// Data left.
@@ -92,7 +95,6 @@ impl Inferred {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frames::Piece;
     use super::*;
 
     fn data(id: u64, offset: u64, length: u64) -> Frames {
@@ -106,10 +108,10 @@ mod tests {
         inferred.sent(&data(0, 0, 1000));
         assert_eq!(inferred.limit(), Limit::Credit);
         inferred.arrived(10.0, &Frames::default(), true);
-        assert!(!inferred.has_paused(20.0, &data(0, 1000, 10)));
+        assert!(!inferred.has_paused(20.0, &data(0, 1000, 10), false));
         inferred.arrived(20.0, &Frames { max_data: Some(2000), ..Frames::default() }, true);
         assert_eq!(inferred.limit(), Limit::Window);
-        assert!(!inferred.has_paused(20.0, &data(0, 1000, 10)));
+        assert!(!inferred.has_paused(20.0, &data(0, 1000, 10), false));
     }
 
     #[test]
@@ -118,10 +120,12 @@ mod tests {
         inferred.parameters(Some([9000, 5000]));
         inferred.sent(&data(0, 0, 1000));
         inferred.arrived(10.0, &Frames::default(), false);
-        assert!(!inferred.has_paused(10.0, &data(4, 0, 10)));
+        assert!(!inferred.has_paused(10.0, &data(4, 0, 10), false));
         inferred.arrived(20.0, &Frames::default(), true);
-        assert!(!inferred.has_paused(20.1, &data(0, 1000, 10)), "it only waited for its window");
-        assert!(inferred.has_paused(20.0, &data(4, 0, 10)), "another stream");
-        assert!(inferred.has_paused(30.0, &data(0, 1000, 10)));
+        assert!(!inferred.has_paused(20.1, &data(0, 1000, 10), false), "it only waited for its window");
+        assert!(inferred.has_paused(20.1, &data(0, 1000, 10), true), "its window had room");
+        assert!(!inferred.has_paused(20.1, &data(0, 500, 10), true), "it had been sent before");
+        assert!(inferred.has_paused(20.0, &data(4, 0, 10), false), "another stream");
+        assert!(inferred.has_paused(30.0, &data(0, 1000, 10), false));
     }
 }
