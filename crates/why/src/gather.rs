@@ -232,6 +232,7 @@ impl Facts {
                 self.waits.limited(now, if is_blocked { label("reason") } else { None });
             }
             "recovery_metrics_updated" | "metrics_updated" => {
+                self.writer.header(&self.trace.header);
                 self.window.metrics(data);
                 if self.is_frameless()
                     && let Some(ack) = self.frameless.metrics(now, data)
@@ -267,9 +268,10 @@ impl Facts {
         self.writer.sent(data);
         self.is_server.get_or_insert(false);
         let number = number_of_data(data);
-        let had_room = self.is_frameless() && self.frameless.usage.had_room();
+        let has_no_data = self.flight.has_no_data();
+        let had_room = self.is_frameless() && has_no_data && self.frameless.usage.had_room();
         let frames = match number {
-            Some(number) if self.is_frameless() => self.frameless.sent(now, number, size),
+            Some(number) if self.is_frameless() => self.frameless.sent(now, number, size, has_no_data),
             _ => Frames::of(data),
         };
         if number.is_none() && self.is_frameless() {

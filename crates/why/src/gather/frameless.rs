@@ -71,8 +71,8 @@ pub(super) struct Frameless {
 }
 
 impl Frameless {
-    /// A packet with application data was sent.
-    pub(super) fn sent(&mut self, now: f64, number: u64, size: u64) -> Frames {
+    /// A packet with application data was sent; whether no data were on their way then.
+    pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, has_no_data: bool) -> Frames {
         let mut frames = Frames::default();
         // A packet larger than any that came through looks for the path's MTU.
         let is_probe = size > self.through.max(LEAST_MTU);
@@ -97,7 +97,7 @@ impl Frameless {
             let offset = self.offset - old.min(self.offset);
             self.offset = offset + length;
             frames.pieces.push(Piece { id: 0, offset, length });
-            self.usage.sent(now);
+            self.usage.sent(now, has_no_data);
         }
         frames
     }
@@ -319,7 +319,7 @@ pub(super) struct Usage {
     pending: f64,
     /// Nothing has been in flight since data were sent: the application paused.
     is_empty: bool,
-    /// The most of the window that was used since then, a share.
+    /// The most of the window that was used since no data were on their way, a share.
     most: f64,
     /// Milliseconds since the last pause of the application in which something else than the window held the sender
     /// back, while data were on their way.
@@ -327,17 +327,20 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    fn sent(&mut self, now: f64) {
+    fn sent(&mut self, now: f64, has_no_data: bool) {
+        if has_no_data {
+            self.most = 0.0;
+        }
         self.round.get_or_insert(Round::new(now));
         self.unused += core::mem::take(&mut self.pending);
         if core::mem::take(&mut self.is_empty) {
-            (self.unused, self.most) = (0.0, 0.0);
+            self.unused = 0.0;
         }
     }
 
-    /// Whether nothing is in flight, and the window had room for more all the time since something was.
+    /// Whether the window had room for more all the time since no data were on their way.
     pub(super) fn had_room(&self) -> bool {
-        self.is_empty && self.told.in_flight == 0 && self.most < FILLED
+        self.most < FILLED
     }
 
     fn metrics(&mut self, now: f64, data: Data<'_>) {
@@ -386,9 +389,9 @@ mod tests {
     fn acknowledgments_come_out_of_metrics() {
         let mut log = Frameless::default();
         for number in 0..4 {
-            assert_eq!(log.sent(100.0, number, 1200).pieces.len(), 1);
+            assert_eq!(log.sent(100.0, number, 1200, false).pieces.len(), 1);
         }
-        log.sent(110.0, 4, 1200);
+        log.sent(110.0, 4, 1200, false);
         assert_eq!(metrics(&mut log, 110.0, json!({"packets_in_flight": 5})), None);
         // Two have come, then the one that was sent later: what is between is missing.
         let ack = metrics(&mut log, 150.0, json!({"packets_in_flight": 3, "latest_rtt": 0.05})).unwrap();
@@ -401,7 +404,7 @@ mod tests {
         assert_eq!(log.lost(2, None), 3);
         assert_eq!(metrics(&mut log, 165.0, json!({"packets_in_flight": 0})), None);
         // It is sent again.
-        let again = log.sent(170.0, 5, 1200);
+        let again = log.sent(170.0, 5, 1200, false);
         assert_eq!((again.pieces[0].offset, log.offset), (4 * 1169, 5 * 1169));
     }
 
@@ -409,14 +412,14 @@ mod tests {
     fn bytes_tell_which_of_the_packets_that_left_together_have_come() {
         let mut log = Frameless::default();
         for (number, size) in [(0, 1200), (1, 1200), (2, 700), (3, 1200)] {
-            log.sent(100.0, number, size);
+            log.sent(100.0, number, size, false);
         }
         metrics(&mut log, 100.0, json!({"packets_in_flight": 4, "bytes_in_flight": 4300}));
         log.arrived();
         let came = json!({"packets_in_flight": 3, "bytes_in_flight": 3600, "latest_rtt": 0.05});
         assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(2, 2)]);
         // A late one and a new one, of which the count does not change as a probe has left: it is not told.
-        log.sent(151.0, 4, 1400);
+        log.sent(151.0, 4, 1400, false);
         log.arrived();
         let ack = metrics(&mut log, 152.0, json!({"bytes_in_flight": 3800, "latest_rtt": 0.052})).unwrap();
         assert_eq!(ack.ranges, [(3, 3)]);
@@ -428,7 +431,7 @@ mod tests {
     #[test]
     fn a_round_trip_as_long_as_the_one_before_is_a_sample() {
         let mut log = Frameless::default();
-        (0..3).for_each(|number| drop(log.sent(100.0 + number as f64, number, 1200)));
+        (0..3).for_each(|number| drop(log.sent(100.0 + number as f64, number, 1200, false)));
         metrics(&mut log, 102.0, json!({"packets_in_flight": 3, "bytes_in_flight": 3600}));
         log.arrived();
         let came = json!({"packets_in_flight": 2, "bytes_in_flight": 2400, "latest_rtt": 0.05});
@@ -441,15 +444,15 @@ mod tests {
     #[test]
     fn what_was_taken_to_have_come_and_is_lost_stands_for_one_that_left_with_it() {
         let mut log = Frameless::default();
-        (0..3).for_each(|number| drop(log.sent(100.0, number, 1200)));
-        log.sent(101.0, 3, 1200);
+        (0..3).for_each(|number| drop(log.sent(100.0, number, 1200, false)));
+        log.sent(101.0, 3, 1200, false);
         metrics(&mut log, 101.0, json!({"packets_in_flight": 4, "bytes_in_flight": 4800}));
         log.arrived();
         let came = json!({"packets_in_flight": 3, "bytes_in_flight": 3600, "latest_rtt": 0.05});
         assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(0, 0)]);
         assert_eq!(log.lost(0, Some(1200)), 1, "so it was the next one that had come");
         assert_eq!(log.lost(9, Some(1200)), 9, "nothing is known of it");
-        log.sent(102.0, 10, 1200);
+        log.sent(102.0, 10, 1200, false);
         assert_eq!(log.lost(5, Some(0)), 5, "an acknowledgment alone is not in flight");
         let came = json!({"packets_in_flight": 1, "bytes_in_flight": 1200, "latest_rtt": 0.102});
         log.arrived();
@@ -459,9 +462,9 @@ mod tests {
     #[test]
     fn small_packets_that_ask_for_an_answer_are_in_flight() {
         let mut log = Frameless::default();
-        log.sent(100.0, 0, 1200);
-        log.sent(100.0, 1, 34);
-        log.sent(100.0, 2, 30);
+        log.sent(100.0, 0, 1200, false);
+        log.sent(100.0, 1, 34, false);
+        log.sent(100.0, 2, 30, false);
         metrics(&mut log, 100.0, json!({"packets_in_flight": 2, "bytes_in_flight": 1230}));
         log.arrived();
         let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.05});
@@ -471,11 +474,11 @@ mod tests {
     #[test]
     fn a_larger_packet_is_a_probe_until_it_comes_through() {
         let mut log = Frameless::default();
-        assert!(log.sent(1.0, 0, 1400).pieces.is_empty());
+        assert!(log.sent(1.0, 0, 1400, false).pieces.is_empty());
         metrics(&mut log, 2.0, json!({"packets_in_flight": 1}));
         metrics(&mut log, 9.0, json!({"packets_in_flight": 0, "latest_rtt": 0.008})).unwrap();
-        assert_eq!(log.sent(10.0, 1, 1400).pieces.len(), 1);
-        assert!(!log.sent(10.0, 2, 40).is_ack_eliciting);
+        assert_eq!(log.sent(10.0, 1, 1400, false).pieces.len(), 1);
+        assert!(!log.sent(10.0, 2, 40, false).is_ack_eliciting);
     }
 
     fn usage(latest: f64) -> Usage {
@@ -483,14 +486,14 @@ mod tests {
         let mut told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
             usage.metrics(now, Tree::of(&data).unwrap().root());
         };
-        usage.sent(0.0);
+        usage.sent(0.0, true);
         for at in 1..=20 {
             let data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": 0.02,
                 "latest_rtt": latest, "min_rtt": 0.02});
             told(&mut usage, f64::from(at) * 10.0, data);
         }
         assert_eq!(usage.unused, 0.0);
-        usage.sent(201.0);
+        usage.sent(201.0, false);
         usage
     }
 
@@ -502,14 +505,16 @@ mod tests {
     }
 
     #[test]
-    fn a_window_with_room_is_seen_once_nothing_is_in_flight() {
+    fn a_window_with_room_is_one_that_was_never_filled_since_no_data_were_on_their_way() {
         let mut usage = usage(0.02);
-        assert!(!usage.had_room());
-        let mut metric = |bytes: u64| {
+        usage.sent(201.0, true);
+        let metric = |usage: &mut Usage, bytes: u64| {
             usage.metrics(202.0, Tree::of(json!({ "bytes_in_flight": bytes })).unwrap().root());
             usage.had_room()
         };
-        assert!(!metric(10_000) && metric(0));
-        assert!(!metric(19_500) && !metric(0), "it was filled");
+        assert!(metric(&mut usage, 10_000) && metric(&mut usage, 0));
+        assert!(!metric(&mut usage, 19_500) && !metric(&mut usage, 0), "it was filled");
+        usage.sent(203.0, true);
+        assert!(metric(&mut usage, 10_000));
     }
 }
