@@ -97,7 +97,10 @@ impl Frameless {
             let offset = self.offset - old.min(self.offset);
             self.offset = offset + length;
             frames.pieces.push(Piece { id: 0, offset, length });
-            self.usage.sent(now, has_no_data);
+            // What is sent again says nothing of what there was to send.
+            if 2 * old < length {
+                self.usage.sent(now, has_no_data);
+            }
         }
         frames
     }
@@ -502,6 +505,27 @@ mod tests {
         let unused = usage(0.021).unused;
         assert!((unused - 200.0).abs() < 1.0, "{unused}");
         assert_eq!(usage(0.1).unused, 0.0, "a queue stood");
+    }
+
+    #[test]
+    fn what_is_sent_again_does_not_say_that_there_was_more_to_send() {
+        let mut log = Frameless::default();
+        let told = |log: &mut Frameless, now: f64, packets: u64, latest: f64| {
+            log.arrived();
+            let data = json!({"packets_in_flight": packets, "bytes_in_flight": packets * 1200,
+                "congestion_window": 50_000, "smoothed_rtt": 0.02, "latest_rtt": latest, "min_rtt": 0.02});
+            metrics(log, now, data);
+        };
+        for again in [true, false] {
+            (0..10).for_each(|number| drop(log.sent(100.0, number, 1200, number == 0)));
+            (0..4).for_each(|step| told(&mut log, 120.0 + 20.0 * step as f64, 9 - step, 0.02));
+            if again {
+                log.lost(9, Some(1200));
+            }
+            log.sent(190.0, 10, 1200, false);
+            assert_eq!(log.usage.unused > 0.0, !again);
+            log = Frameless::default();
+        }
     }
 
     #[test]
