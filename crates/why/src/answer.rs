@@ -4,7 +4,7 @@ mod untold;
 
 use std::io::BufRead;
 
-use thalweg_units::{Duration, DurationExt, Rate};
+use thalweg_units::{Duration, DurationExt, Rate, math};
 
 use crate::Cause;
 use crate::fit::rules::variants;
@@ -47,6 +47,9 @@ const HIDDEN: f64 = 0.08;
 const fn margin(cause: Cause) -> f64 {
     if matches!(cause, Cause::Handshake) { MARGIN / 4.0 } else { MARGIN }
 }
+
+/// Rates between which a path's may be are far apart from this ratio on.
+const WIDE: u64 = 8;
 
 /// So many runs are tried where chance decides much.
 const SEEDS: u64 = 4;
@@ -172,7 +175,7 @@ impl Log {
 }
 
 impl Answer {
-    /// What each cause costs: the mean over what the log may mean.
+    /// What each cause costs: the mean over what the log may mean, or the median where the sender's rules are assumed.
     fn judge(&mut self, runs: &mut Runs) -> Result<(), WhyError> {
         let mut all: Vec<Vec<(Cause, f64)>> = Vec::new();
         for (world, again) in self.likely() {
@@ -192,7 +195,9 @@ impl Answer {
         let of = |cause: Cause| {
             let shares: Vec<f64> =
                 all.iter().flatten().filter(|(other, _)| *other == cause).map(|(_, share)| *share).collect();
-            let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            // Rules that are assumed make some runs come out far from the others.
+            let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            let share = if self.reading.is_assumed { median(&shares) } else { mean };
             let from = shares.iter().copied().fold(share, f64::min) - margin(cause);
             let to = (shares.iter().copied().fold(share, f64::max) + margin(cause)).min(1.0);
             (!shares.is_empty()).then_some(Saving { cause, share, from, to })
@@ -328,6 +333,14 @@ impl Answer {
     }
 }
 
+/// The middle of shares; zero without any.
+fn median(shares: &[f64]) -> f64 {
+    let mut shares = shares.to_vec();
+    shares.sort_by(f64::total_cmp);
+    let at = |at: usize| shares.get(at).copied().unwrap_or(0.0);
+    (at(shares.len().saturating_sub(1) / 2) + at(shares.len() / 2)) / 2.0
+}
+
 /// How far a run is from the log: a ratio of one or more.
 fn far(reading: &Reading, again: Option<Duration>) -> f64 {
     let log = reading.completion.nanos().max(1) as f64;
@@ -346,6 +359,11 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
                 .filter(|rate| *rate < middle)
                 .map(|rate| reading.with_rate(&reading.world, rate)),
         );
+        // Others pace a start so evenly that a path may be far faster than anything that they sent and not show it.
+        if reading.is_assumed && high > low.mul_ratio(WIDE, 1) && middle < high {
+            let between = math::sqrt(middle.bps() as f64 * high.bps() as f64);
+            worlds.push(reading.with_rate(&reading.world, Rate::from_bps(between as u64)));
+        }
         worlds.push(reading.with_rate(&reading.world, high));
         if reading.world.has(Cause::WayBack) || reading.world.has(Cause::BusyHost) {
             // What came back says nothing of the rate.
@@ -506,5 +524,12 @@ mod tests {
         // How long a handshake takes is known better.
         assert!(!is_clear(Cause::Handshake, 0.07, -0.015) && is_clear(Cause::Handshake, 0.07, -0.004));
         assert!(!is_clear(Cause::ChanceLoss, 0.04, 0.01));
+    }
+
+    #[test]
+    fn the_median_is_the_middle_of_an_odd_number_and_between_the_middle_two_of_an_even_one() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[0.9, 0.1, 0.2]), 0.2);
+        assert_eq!(median(&[0.9, 0.25, 0.1, 0.75]), 0.5);
     }
 }

@@ -486,7 +486,7 @@ mod tests {
 
     fn usage(latest: f64) -> Usage {
         let mut usage = Usage::default();
-        let mut told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
+        let told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
             usage.metrics(now, Tree::of(&data).unwrap().root());
         };
         usage.sent(0.0, true);

@@ -52,8 +52,8 @@ impl Inferred {
         self.idle = if is_idle { self.idle.or(Some(now)) } else { None };
     }
 
-    /// Whether the application let the sender wait for the data that leave now; before they are counted. `had_room` says
-    /// that the window had room for more all the time: then the sender would have sent them before.
+    /// Whether the application let the sender wait for the data that leave now; before they are counted. `had_room`
+    /// says that the window had room for more all the time: then the sender would have sent them before.
     pub(super) fn has_paused(&self, now: f64, frames: &Frames, had_room: bool) -> bool {
         let is_new = frames.pieces.iter().any(|piece| piece.offset == 0 && !self.ends.contains_key(&piece.id));
         let is_more = |end: &u64, piece: &Piece| piece.offset >= *end;
