@@ -55,8 +55,7 @@ fn is_outage(silence: &Silence) -> bool {
 
 /// What was sent long before anything came, and was not lost: nothing comes through an outage.
 fn has_survivors(silence: &Silence) -> bool {
-    let round_trip = silence.round_trip;
-    silence.first_acked.is_some_and(|sent| sent > silence.from + round_trip && silence.to - sent > 2.0 * round_trip)
+    silence.survivor.is_some_and(|sent| silence.to - sent > 2.0 * silence.round_trip)
 }
 
 /// In a suspension, what is sent comes later. A queue may have lost some of it before. Where the newest are lost, the
@@ -175,5 +174,23 @@ mod tests {
         assert_eq!(begin(&early), [900.0; 3], "the first that was lost is in it");
         let late = Silence { first_lost: Some((1100.0, 100.0)), last_held: Some((7, 1080.0)), ..silence };
         assert_eq!(begin(&late), [1080.0; 3], "the last that came through is not, though an acknowledgment was due");
+    }
+
+    #[test]
+    fn what_was_sent_long_after_the_last_arrival_and_came_through_tells_a_suspension() {
+        let silence = Silence {
+            from: 1000.0,
+            to: 3000.0,
+            round_trip: 100.0,
+            lost: 25,
+            acked: 99,
+            held: 90,
+            ..Silence::default()
+        };
+        let lost = Silence { is_tail_lost: true, lost: 30, first_acked: Some(1003.0), ..silence };
+        assert!(is_outage(&lost) && !is_suspension(&lost));
+        let held = Silence { survivor: Some(1105.0), ..lost };
+        assert!(!is_outage(&held) && is_suspension(&held));
+        assert!(is_outage(&Silence { survivor: Some(2900.0), ..lost }), "it came after the outage");
     }
 }

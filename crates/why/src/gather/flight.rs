@@ -12,6 +12,8 @@ use crate::world::HEADERS;
 const WATCHED: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 /// Holes that are remembered, to see whether they are filled.
 const HOLES: usize = 1 << 14;
+/// Packets as large as this come through any path; bytes.
+const LEAST_MTU: u32 = 1200;
 /// Losses and late packets that are kept.
 const KEPT: usize = if cfg!(test) { 1 << 11 } else { 1 << 17 };
 /// Acknowledgments over which a rate is taken.
@@ -431,12 +433,18 @@ impl Flight {
         }
     }
 
-    /// So many were declared lost, by a log that does not say which: those that were sent first.
+    /// So many were declared lost, by a log that does not say which: those that were sent first. Probes for the MTU are
+    /// not counted; those sent before are given up as well.
     pub(super) fn lost_oldest(&mut self, now: f64, count: u64) {
         let most = usize::try_from(count).unwrap_or(usize::MAX).min(HOLES);
-        let holes = self.holes.iter().filter(|(_, sent)| !sent.is_lost && !sent.is_counted).map(|(number, _)| *number);
+        let is_open = |sent: &Sent| !sent.is_lost && !sent.is_counted;
+        let is_probe = |sent: &Sent| !sent.has_data && sent.size > LEAST_MTU;
+        let holes = self.holes.iter().filter(|(_, sent)| is_open(sent) && !is_probe(sent)).map(|(number, _)| *number);
         let oldest: Vec<u64> = holes.take(most).collect();
-        for number in oldest {
+        let last = oldest.last().copied().unwrap_or(0);
+        let probes = self.holes.range(..last).filter(|(_, sent)| is_open(sent) && is_probe(sent));
+        let probes: Vec<u64> = probes.map(|(number, _)| *number).collect();
+        for number in oldest.into_iter().chain(probes) {
             self.lost(now, number);
         }
     }
@@ -476,12 +484,13 @@ impl Flight {
         self.srtt
     }
 
-    /// The numbers of the oldest and of the newest packet that are on their way, and when the oldest was sent.
+    /// The numbers of the oldest and of the newest packet that are on their way, and when the oldest was sent of which
+    /// an acknowledgment is due: one for what others have overtaken may never come.
     pub(super) fn outstanding(&self) -> Option<(u64, u64, f64)> {
         let (newest, _) = self.ahead.back()?;
-        let hole = self.holes.iter().find(|(_, sent)| !sent.is_lost).map(|(number, sent)| (*number, sent.time));
-        let (oldest, sent) = hole.or_else(|| self.ahead.front().map(|(number, sent)| (*number, sent.time)))?;
-        Some((oldest, *newest, sent))
+        let (first, sent) = self.ahead.front()?;
+        let hole = self.holes.iter().find(|(_, sent)| !sent.is_lost).map(|(number, _)| *number);
+        Some((hole.unwrap_or(*first), *newest, sent.time))
     }
 
     /// How many are ahead of what was acknowledged.
@@ -542,5 +551,29 @@ mod tests {
             flight.rates.short.quantile(1.0).unwrap()
         };
         assert!((rate(15.0) / rate(0.0) - 1.0).abs() < 0.02, "{} and {}", rate(15.0), rate(0.0));
+    }
+
+    fn acked(flight: &mut Flight, now: f64, from: u64, to: u64) {
+        flight.acked(now, &Ack { ranges: vec![(from, to)], is_cut: false, delay: 0.0 }, &mut |_, _| ());
+    }
+
+    #[test]
+    fn an_acknowledgment_is_due_for_what_nothing_has_overtaken() {
+        let mut flight = Flight::default();
+        (0..4).for_each(|number| flight.sent(10.0 * number as f64, number, 1200, (1000, true)));
+        acked(&mut flight, 50.0, 1, 2);
+        assert_eq!(flight.outstanding(), Some((0, 3, 30.0)), "the first may never come");
+    }
+
+    #[test]
+    fn probes_for_the_mtu_are_given_up_without_being_counted() {
+        let mut flight = Flight::default();
+        for (number, size, has_data) in [(0, 1452, false), (1, 1200, true), (2, 1200, true), (3, 1200, true)] {
+            flight.sent(number as f64, number, size, (1000, has_data));
+        }
+        acked(&mut flight, 50.0, 3, 3);
+        flight.lost_oldest(50.0, 2);
+        assert_eq!(flight.losses.lost.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(flight.outstanding(), None);
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Silence {
     /// The first that was acknowledged and the last that was lost of those sent while it lasted.
     pub(crate) first_acked: Option<f64>,
     pub(crate) last_lost: Option<f64>,
+    /// The first that was acknowledged of those sent while it lasted, more than a round trip after it had begun.
+    pub(crate) survivor: Option<f64>,
     /// The round trip before it.
     pub(crate) round_trip: f64,
     /// Whether the newest of those sent before it were lost, rather than some before others that came.
@@ -103,6 +105,9 @@ impl Silences {
             silence.acked += 1;
             if sent > silence.from {
                 silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));
+                if sent > silence.from + silence.round_trip {
+                    silence.survivor = Some(silence.survivor.map_or(sent, |first| first.min(sent)));
+                }
             } else {
                 silence.held += 1;
                 if silence.last_held.is_none_or(|(last, _)| last < number) {
