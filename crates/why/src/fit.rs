@@ -554,10 +554,7 @@ fn load(facts: &Facts, bytes: u64, is_up: bool) -> Load {
     if pauses.is_empty() {
         return whole;
     }
-    let mut lengths: Vec<f64> =
-        pauses.iter().map(|pause| (pause.to - pause.from - pause.round_trip).max(0.0)).collect();
-    lengths.sort_by(f64::total_cmp);
-    whole.pieces = lengths.len() as u64 + 1;
-    whole.pause = millis(lengths[(lengths.len() - 1) / 2]);
+    whole.pieces = pauses.len() as u64 + 1;
+    whole.pause = millis(facts.waits.usual_pause().unwrap_or(0.0));
     whole
 }

@@ -335,7 +335,8 @@ impl Facts {
         self.back.arrived(now, size_of(data));
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
-        if number_of_data(data).is_some() {
+        if let Some(number) = number_of_data(data) {
+            self.waits.received(number);
             self.acked(now, &frames);
         }
     }

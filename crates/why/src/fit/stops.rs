@@ -140,8 +140,23 @@ pub(super) fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64)
             stops.unclear.push(held(silence));
         }
     }
+    // What asked for more data was lost: it was sent again, and came after so long as if it had been held.
+    let usual = facts.waits.usual_pause().unwrap_or(0.0);
+    let is_long = |length: f64| length > LONG * usual + shortest.max(30.0);
+    for pause in facts.waits.pauses.iter().filter(|pause| pause.is_cut && is_long(pause.length())) {
+        let cut = span(pause.from + pause.round_trip, pause.to);
+        // Where something was on its way as well, it is known already.
+        let is_known = |known: &Span| known.0 < cut.1 && cut.0 < known.1;
+        if ![&stops.outages, &stops.suspensions, &stops.unclear].into_iter().flatten().any(is_known) {
+            stops.suspensions.push(cut);
+        }
+    }
+    stops.suspensions.sort();
     stops
 }
+
+/// A pause in which packets of the peer were lost is an interruption if it is so much longer than others; a ratio.
+const LONG: f64 = 2.0;
 
 /// When an outage began, `at` a part of the times at which it may have; milliseconds, as are the `shortest` round trip
 /// and `half` of the path's.

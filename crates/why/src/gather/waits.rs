@@ -58,7 +58,12 @@ pub(crate) struct Pause {
     pub(crate) round_trip: f64,
     /// Bytes that had been sent by then.
     pub(crate) bytes: u64,
+    /// Whether packets of the peer were lost in it: what asked for more data may have been one of them.
+    pub(crate) is_cut: bool,
 }
+
+/// So many packets in a row that did not come are more than a sender may skip to find out a receiver that lies.
+const CUT: u64 = 2;
 
 /// What the sender waited for.
 #[derive(Debug, Default)]
@@ -78,14 +83,43 @@ pub(crate) struct Waits {
     pub(crate) credit_spans: Vec<(f64, f64)>,
     pub(crate) credit: CreditSeen,
     pub(crate) has_limits: bool,
+    /// The largest packet number of the peer, and the most that did not come in a row since the last new data.
+    received: Option<u64>,
+    missing: u64,
+}
+
+impl Pause {
+    /// For how long the application had nothing: what asks for data takes a round trip. Milliseconds.
+    pub(crate) fn length(&self) -> f64 {
+        (self.to - self.from - self.round_trip).max(0.0)
+    }
 }
 
 impl Waits {
+    /// How long the application paused in the middle, milliseconds: where packets of the peer were lost, it may not
+    /// have.
+    pub(crate) fn usual_pause(&self) -> Option<f64> {
+        let lengths = |is_cut: bool| self.pauses.iter().filter(move |pause| is_cut || !pause.is_cut).map(Pause::length);
+        let mut whole: Vec<f64> = lengths(false).collect();
+        if whole.is_empty() {
+            whole.extend(lengths(true));
+        }
+        whole.sort_by(f64::total_cmp);
+        whole.get(whole.len().saturating_sub(1) / 2).copied()
+    }
+
     /// What holds the sender back has changed.
     pub(super) fn limited(&mut self, now: f64, reason: Option<&str>) {
         self.has_limits = true;
         self.close(now);
         self.now = reason.and_then(Limit::of).map(|limit| (limit, now));
+    }
+
+    /// A packet with application data came from the peer.
+    pub(super) fn received(&mut self, number: u64) {
+        let last = self.received.unwrap_or(number);
+        self.missing = self.missing.max(number.saturating_sub(last).saturating_sub(1));
+        self.received = Some(last.max(number));
     }
 
     /// The application had nothing since the last data.
@@ -136,9 +170,11 @@ impl Waits {
             // What held since the last data.
             let from = since.max(last);
             if now - from > SHORTEST && self.pauses.len() < KEPT {
-                self.pauses.push(Pause { from: last, to: now, round_trip, bytes: before });
+                let is_cut = self.missing >= CUT;
+                self.pauses.push(Pause { from: last, to: now, round_trip, bytes: before, is_cut });
             }
         }
+        self.missing = 0;
         self.close(now);
         if last.is_some() {
             for (limit, time) in self.pending.drain(..) {
@@ -219,5 +255,28 @@ impl CreditSeen {
     /// By how much credit mostly grew each time, bytes.
     pub(crate) fn step(&self, at: usize) -> Option<f64> {
         self.steps[at].quantile(0.5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::Piece;
+    use super::*;
+
+    #[test]
+    fn a_pause_in_which_packets_of_the_peer_were_lost_is_not_a_usual_one() {
+        let mut waits = Waits::default();
+        let mut number = 0;
+        for (at, missing) in [(0, 0), (1, 0), (2, 5), (7, 1), (8, 0)] {
+            number += 1 + missing;
+            waits.received(number);
+            if at > 0 {
+                waits.paused();
+            }
+            let piece = Piece { id: 0, offset: at * 100, length: 100 };
+            waits.sent(100.0 * at as f64, &Frames { pieces: vec![piece], ..Frames::default() }, Some(20.0));
+        }
+        assert_eq!(waits.pauses.iter().map(|pause| pause.is_cut).collect::<Vec<_>>(), [false, true, false, false]);
+        assert_eq!(waits.usual_pause(), Some(80.0));
     }
 }
