@@ -61,14 +61,18 @@ struct Point {
     /// Those that had been sent before it.
     before: f64,
     index: u64,
+    /// Pauses of the application before it.
+    pauses: usize,
 }
 
 fn points(facts: &Facts) -> Vec<Point> {
     let mut dropped = 0.0;
     let mut list = Vec::new();
+    let pauses = &facts.waits.pauses;
     for lost in facts.flight.losses.lost.values() {
         let before = lost.before as f64;
-        list.push(Point { time: lost.sent, passed: before - dropped, before, index: lost.index });
+        let pauses = pauses.partition_point(|pause| pause.to <= lost.sent);
+        list.push(Point { time: lost.sent, passed: before - dropped, before, index: lost.index, pauses });
         dropped += f64::from(lost.size);
     }
     list
@@ -87,7 +91,8 @@ fn rate(points: &[Point]) -> Option<(f64, bool)> {
             to += 1;
         }
         let Some(end) = points.get(to) else { break };
-        if end.time > from.time {
+        // Over a pause the bucket fills, and what passes depends on the application.
+        if end.time > from.time && end.pauses == from.pauses {
             let slope = (end.passed - from.passed) / (end.time - from.time);
             slopes.add(slope, 1.0);
             list.push(slope);
@@ -221,7 +226,7 @@ mod tests {
     #[test]
     fn losses_before_a_bucket_is_empty_do_not_hide_its_policer() {
         // A queue loses every tenth packet at 100 bytes a millisecond; then a policer lets 50 through of as much.
-        let at = |time: f64, passed: f64| Point { time, passed, before: passed, index: 0 };
+        let at = |time: f64, passed: f64| Point { time, passed, before: passed, index: 0, pauses: 0 };
         let mut points: Vec<Point> =
             (0..10).map(|loss| at(f64::from(loss) * 100.0, f64::from(loss) * 10_000.0)).collect();
         points.extend((1..100).map(|loss| at(1000.0 + f64::from(loss) * 40.0, 100_000.0 + f64::from(loss) * 2000.0)));
@@ -230,5 +235,19 @@ mod tests {
         // Faster times in between are not those of a policer.
         points.extend((1..40).map(|loss| at(5000.0 + f64::from(loss) * 100.0, 300_000.0 + f64::from(loss) * 10_000.0)));
         assert_eq!(rate(&points), None);
+    }
+
+    #[test]
+    fn what_an_application_sends_between_its_pauses_is_no_rate_of_a_policer() {
+        // It sends 30,000 bytes every 100 ms, of which a queue loses some each time.
+        let at = |piece: usize, loss: usize, pauses: usize| {
+            let (time, passed) = (100.0 * piece as f64 + loss as f64, 30_000.0 * piece as f64 + 1000.0 * loss as f64);
+            Point { time, passed, before: passed, index: 0, pauses }
+        };
+        let points = |is_paused: bool| -> Vec<Point> {
+            (0..100).map(|n| at(n / 5, n % 5, if is_paused { n / 5 } else { 0 })).collect()
+        };
+        assert!(rate(&points(false)).is_some_and(|(rate, _)| (rate / 300.0 - 1.0).abs() < 0.05));
+        assert_eq!(rate(&points(true)), None);
     }
 }
