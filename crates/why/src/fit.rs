@@ -158,7 +158,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         policed: bucket
             .filter(|fit| !fit.is_queue)
             .map(|fit| Policed::of(&fit, &levels.chance))
-            .or_else(|| policed(facts, &levels.chance)),
+            .or_else(|| policed(facts, &levels.chance).filter(|policed| policed.is_believed(facts.has_frames()))),
         drop,
         zero,
         world,

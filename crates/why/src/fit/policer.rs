@@ -42,6 +42,11 @@ pub(super) struct Policed {
 const SURE: usize = 8;
 
 impl Policed {
+    /// Without frames, what was declared lost may have come late: a few such losses are no policer's.
+    pub(super) fn is_believed(&self, has_frames: bool) -> bool {
+        self.is_sure || has_frames
+    }
+
     /// The policer that a bucket is, with the losses by chance that are not its own.
     pub(super) fn of(fit: &Fit, chance: &[u64]) -> Policed {
         let policer = |bucket: &Bucket| Policer { rate: rate_of(bucket.rate), burst: (bucket.burst as u64).max(3000) };
@@ -249,5 +254,12 @@ mod tests {
         };
         assert!(rate(&points(false)).is_some_and(|(rate, _)| (rate / 300.0 - 1.0).abs() < 0.05));
         assert_eq!(rate(&points(true)), None);
+    }
+
+    #[test]
+    fn few_losses_of_a_log_without_frames_may_be_late_packets() {
+        let few = Policed { policers: vec![], others: vec![], own: vec![], is_sure: false, is_dense: true };
+        assert!(few.is_believed(true) && !few.is_believed(false));
+        assert!(Policed { is_sure: true, ..few }.is_believed(false));
     }
 }
