@@ -25,6 +25,8 @@ const WATCHED: usize = 1 << 16;
 const FILLED: f64 = 0.9;
 /// Where all packets take so much longer than the fastest and a millisecond more, they wait in a queue; a ratio.
 const QUEUED: f64 = 1.25;
+/// A sender whose smoothed round trip is this much longer than that of its packets is held by its pacer; a ratio.
+const SLOWED: f64 = 1.5;
 
 /// Packets that were taken to have arrived, of which a loss may say otherwise.
 const ACKED: usize = 1024;
@@ -368,8 +370,10 @@ impl Usage {
         let length = now - round.begin;
         if length >= smoothed {
             let is_queued = round.shortest > QUEUED * least + 1.0;
+            // The pacer spreads the window over the smoothed round trip, which a silence has made longer than it is.
+            let is_slowed = smoothed > SLOWED * round.shortest;
             // A longer one was a silence.
-            if round.most < FILLED && round.least > 0 && length < 2.0 * smoothed && !is_queued {
+            if round.most < FILLED && round.least > 0 && length < 2.0 * smoothed && !is_queued && !is_slowed {
                 self.pending += length;
             }
             self.round = Some(Round::new(now));
@@ -485,13 +489,17 @@ mod tests {
     }
 
     fn usage(latest: f64) -> Usage {
+        usage_of(latest, 0.02)
+    }
+
+    fn usage_of(latest: f64, smoothed: f64) -> Usage {
         let mut usage = Usage::default();
         let told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
             usage.metrics(now, Tree::of(&data).unwrap().root());
         };
         usage.sent(0.0, true);
         for at in 1..=20 {
-            let data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": 0.02,
+            let data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": smoothed,
                 "latest_rtt": latest, "min_rtt": 0.02});
             told(&mut usage, f64::from(at) * 10.0, data);
         }
@@ -505,6 +513,8 @@ mod tests {
         let unused = usage(0.021).unused;
         assert!((unused - 200.0).abs() < 1.0, "{unused}");
         assert_eq!(usage(0.1).unused, 0.0, "a queue stood");
+        assert!(usage_of(0.021, 0.03).unused > 0.0);
+        assert_eq!(usage_of(0.021, 0.04).unused, 0.0, "its pacer held it");
     }
 
     #[test]
