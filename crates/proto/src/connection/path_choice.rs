@@ -89,19 +89,23 @@ impl Connection {
         };
         match set.silent_from() {
             Some(from) if is_prompt || acked.iter().any(|packet| packet.number >= from) => set.set_silent_from(None),
-            None if is_late() => set.set_silent_from(Some(next)),
+            silent_from if is_late() => {
+                set.set_silent_from(silent_from.or(Some(next)));
+                set.set_told_silent();
+            }
             _ => {}
         }
     }
 
-    /// Whether a single probe timeout on a path has gone unanswered, and something arrived by it within a round trip.
+    /// Whether a path is silent because of no more than one probe timeout, and something arrived by it within a round
+    /// trip.
     ///
-    /// One answer that got lost says less than all that arrives: without our acknowledgments the peer would not send
-    /// it. If they do get lost, it ceases a round trip later.
+    /// One answer that got lost says less than all that arrives: without the acknowledgments of it the peer would not
+    /// send it. If they do get lost, it ceases a round trip later.
     fn is_heard_in_doubt(&self, now: Instant, set: &PathSet) -> bool {
         let Some(known) = self.recovery.path(set.active().id) else { return false };
         let is_heard = || now.saturating_since(set.heard()) <= known.rtt().smoothed;
-        known.pto_count() == 1 && is_heard()
+        !set.is_told_silent() && known.pto_count() <= 1 && is_heard()
     }
 
     /// Whether all paths that are open are silent.
@@ -231,7 +235,7 @@ impl Connection {
     /// The path by which the acknowledgments of a space leave: its own or the shortest, as configured, or, if that is
     /// not open, is silent, or has not earned an answer, the first that answers.
     pub(super) fn ack_path(&self, now: Instant, space: DataSpace) -> DataSpace {
-        let answers = |set: &PathSet| !self.is_silent(set) || self.is_heard_in_doubt(now, set);
+        let answers = |set: &PathSet| !self.is_silent(set) || set.id() == space && self.is_heard_in_doubt(now, set);
         let works = |set: &&PathSet| self.can_carry(set) && set.may_speak() && answers(set);
         if self.config.multipath.as_ref().is_some_and(|config| config.acks == AckPath::Shortest) {
             // Who sends nothing but acknowledgments never notices that they get lost: only a path by which packets

@@ -197,7 +197,7 @@ pub(super) struct Clock {
 /// path holds.
 ///
 /// Where bytes are missing for long, as behind a slower path, the sender uses up credit that far less consumed data has
-/// not renewed yet. Then it is renewed in steps of an eighth as soon as half of it is used up.
+/// not renewed yet. Once half of it is used up, it is renewed in steps of an eighth, whenever data are consumed.
 #[derive(Debug)]
 pub(super) struct Window {
     /// Bytes from consumed to granted when credit is renewed.
@@ -212,14 +212,22 @@ pub(super) struct Window {
     reach: u64,
     /// When credit was last renewed; `None` before the first time.
     renewed: Option<Instant>,
-    /// Bytes granted in steps since then.
-    stepped: u64,
+    /// Bytes granted in steps since then; `None` before the first.
+    stepped: Option<u64>,
 }
 
 impl Window {
     pub(super) fn new(size: u64, max: u64) -> Window {
         let size = size.min(varint::MAX);
-        Window { size, max: max.max(size), consumed: 0, granted: size, reach: varint::MAX, renewed: None, stepped: 0 }
+        Window {
+            size,
+            max: max.max(size),
+            consumed: 0,
+            granted: size,
+            reach: varint::MAX,
+            renewed: None,
+            stepped: None,
+        }
     }
 
     /// The limit last granted.
@@ -256,11 +264,14 @@ impl Window {
     pub(super) fn consume(&mut self, bytes: u64, used: u64, clock: Clock, share: &Share) -> bool {
         self.consumed = self.consumed.saturating_add(bytes);
         let left = self.granted.saturating_sub(self.consumed);
-        let unstepped = left.saturating_sub(self.stepped);
-        let is_half_consumed = unstepped <= self.size / 2;
-        let is_used_up = self.granted.saturating_sub(used) <= self.size / 2
-            && share.affordable(self.size).saturating_sub(left) >= self.size / 8;
-        if !is_half_consumed && !is_used_up {
+        let unstepped = left.saturating_sub(self.stepped.unwrap_or_default());
+        // Over budget the target shrinks, and the steps of renewal with it: no flood of small updates.
+        let is_half_consumed = unstepped <= self.size / 2 && unstepped <= share.affordable(self.size) / 2;
+        let is_used_up = || {
+            self.granted.saturating_sub(used) <= self.size / 2
+                && share.affordable(self.size).saturating_sub(left) >= self.size / 8
+        };
+        if !is_half_consumed && !is_used_up() {
             return false;
         }
         // Held back, it waits for room that is worth an update.
@@ -268,28 +279,25 @@ impl Window {
             return false;
         }
         if !is_half_consumed {
-            let before = self.granted;
-            let rose = self.top_up(share);
-            self.stepped += self.granted - before;
-            return rose;
-        }
-        // Over budget the target shrinks, and the steps of renewal with it: no flood of small updates.
-        if unstepped > share.affordable(self.size) / 2 {
-            return false;
+            self.stepped.get_or_insert_default();
+            return self.top_up(share);
         }
         if self.renewed.is_none_or(|last| clock.now - last < clock.rtt * 2) {
             self.size = self.size.saturating_mul(2).min(self.max);
         }
-        (self.renewed, self.stepped) = (Some(clock.now), 0);
+        (self.renewed, self.stepped) = (Some(clock.now), None);
         self.top_up(share)
     }
 
     /// Grants as much as the window and the budget allow now. Returns whether the limit rose.
     pub(super) fn top_up(&mut self, share: &Share) -> bool {
         let limit = self.consumed.saturating_add(share.affordable(self.size)).min(self.reach);
-        let rose = limit > self.granted;
-        self.granted = self.granted.max(limit);
-        rose
+        let rise = limit.saturating_sub(self.granted);
+        self.granted += rise;
+        if let Some(stepped) = &mut self.stepped {
+            *stepped += rise;
+        }
+        rise > 0
     }
 }
 
@@ -339,9 +347,11 @@ mod tests {
         assert!(!w.consume(124, 1000, at(0), &share), "less than an eighth was consumed");
         assert!(w.consume(1, 1000, at(0), &share));
         assert_eq!(w.granted(), 1325);
-        // The window still grows once half of it is consumed.
+        // The window still grows once half of it is consumed, whatever a frame that leaves later adds to a step.
         let mut w = Window::new(1000, 2000);
-        assert!(w.consume(200, 900, at(0), &share));
+        assert!(w.consume(150, 900, at(0), &share));
+        assert!(!w.consume(50, 900, at(0), &share));
+        assert!(w.top_up(&share));
         assert!(!w.consume(100, 900, at(0), &share));
         assert_eq!((w.granted(), w.size()), (1200, 1000));
         assert!(w.consume(200, 900, at(0), &share));

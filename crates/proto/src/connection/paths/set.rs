@@ -51,6 +51,8 @@ pub(crate) struct PathSet {
     /// A probe timeout went unanswered, or the peer says that nothing comes by it: packets from this number on left
     /// after that, and show that the path answers.
     silent_from: Option<u64>,
+    /// The peer has said so.
+    is_told_silent: bool,
     /// When a packet came by it last.
     pub(super) heard: Instant,
     /// Its acknowledgments have left once more by another path since then.
@@ -81,6 +83,7 @@ impl PathSet {
             stage,
             reinjected: 0,
             silent_from: None,
+            is_told_silent: false,
             has_repeated_acks: false,
             heard: now,
             spoke: now,
@@ -200,6 +203,17 @@ impl PathSet {
     /// The path has fallen silent before a packet of this number, or answers (`None`).
     pub fn set_silent_from(&mut self, number: Option<u64>) {
         self.silent_from = number;
+        self.is_told_silent &= number.is_some();
+    }
+
+    /// The peer has said so.
+    pub fn set_told_silent(&mut self) {
+        self.is_told_silent = true;
+    }
+
+    /// Whether the peer has said so.
+    pub fn is_told_silent(&self) -> bool {
+        self.is_told_silent
     }
 
     /// Whether its acknowledgments have left by another path since a packet came by it last.

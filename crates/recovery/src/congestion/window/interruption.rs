@@ -7,7 +7,7 @@
 //!           no sample of two round trips or since exceeds the smallest by more than a quarter of it and 2 ms,
 //!           and either at most an eighth of it was lost,
 //!           or at most half, in one run and another for every eight packets and every four bursts
-//! growth    what has arrived since the loss was known, if a sixteenth of it or less was lost
+//! growth    what has arrived since the loss was known, in full use of the window, if a sixteenth or less was lost
 //! ```
 //!
 //! Slow start that meets the end of a path sends twice what the path carries until the first loss is known. A round
@@ -85,7 +85,7 @@ pub(super) struct Interruption {
     /// Bytes that were to be delivered before anything of that was.
     preceding: u64,
     lost: u64,
-    /// Bytes that have arrived since the loss was known.
+    /// Bytes that have arrived in full use of the window since the loss was known.
     arrived: u64,
     /// Losses that did not follow each other.
     runs: u64,
@@ -124,7 +124,9 @@ impl Interruption {
             self.lost += loss.bytes;
             self.runs += u64::from(self.loss_runs.begins(loss));
         }
-        self.arrived = self.arrived.saturating_add(event.acked);
+        if !event.application_limited {
+            self.arrived = self.arrived.saturating_add(event.acked);
+        }
         self.signs.take_in(event);
     }
 

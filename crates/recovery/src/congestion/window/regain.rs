@@ -23,8 +23,8 @@
 //! after one, while the queue is empty:
 //!   gain      = by chance: below the largest window that was reduced since congestion, and up to it: 3/8 until a whole
 //!               round trip is over, then 3/4; above it 1/8, and 1/2 as long as the path has never been full
-//!               congestion of which nothing told but losses, at most a fifth, is none once they are shown not to follow
-//!               the flight
+//!               congestion of which no mark and no queue in use told, with a fifth lost at most, is none once losses
+//!               are shown not to follow the flight; then 7/8 of that window for each reduction since
 //!               with a queue: the same up to what the path carried, and nothing above it
 //!   window   += gain × acknowledged, or CUBIC's if that is more. What was acknowledged in the recovery before counts
 //!               too, but for losses that follow the flight, and after the eight without a verdict
@@ -167,8 +167,8 @@ pub(crate) struct Regain {
     /// The window to come back to: the largest before a reduction since one that was not by chance, or what the path
     /// carried; `None` after congestion.
     prior: Option<u64>,
-    /// The largest window that was reduced for losses as for congestion, as long as nothing but losses has said so: the
-    /// one to come back to, once losses are shown not to follow the flight.
+    /// The largest window that was reduced for losses as for congestion, as long as no mark and no queue in use has said
+    /// so: the one to come back to, once losses are shown not to follow the flight. Each further reduction leaves 7/8.
     doubted: Option<u64>,
     /// Whether that is what the path carried, and nobody is to be asked for more.
     is_bounded: bool,
@@ -280,6 +280,11 @@ impl Regain {
         is_empty(view, self.lowest.before) && is_empty(view, self.lowest.now)
     }
 
+    /// Whether packets of late have waited in a queue.
+    fn is_busy(&self) -> bool {
+        self.waits.is_busy() && !self.waits.is_jitter()
+    }
+
     fn loses_at_most_one_in(&self, divisor: u64) -> bool {
         self.lost.saturating_mul(divisor) <= self.judged
     }
@@ -289,7 +294,7 @@ impl Regain {
         if signal != Signal::Loss || !self.has_started || self.lowest.before == Duration::MAX {
             return Cause::Congestion;
         }
-        let is_busy = self.waits.is_busy() && !self.waits.is_jitter();
+        let is_busy = self.is_busy();
         let most = match self.evidence.latest() {
             Some(Verdict::Dependent) => return Cause::Congestion,
             Some(Verdict::Independent) if !is_busy => INDEPENDENT_DIVISOR,
@@ -432,17 +437,19 @@ impl Growth for Regain {
         self.was_full |= signal != Signal::Loss || is_dependent || has_queue;
         self.is_bounded = has_queue;
         let is_shown = verdict == Some(Verdict::Independent);
-        let largest = self.prior.max(self.doubted);
+        let faded = self.doubted.map(|doubted| doubted / MEMORY.1 * MEMORY.0);
+        let is_doubtful = signal == Signal::Loss
+            && self.has_started
+            && !self.is_busy()
+            && self.loses_at_most_one_in(INDEPENDENT_DIVISOR);
+        if cause == Cause::Chance && is_shown {
+            self.prior = self.prior.max(faded);
+        }
         self.doubted = match cause {
-            Cause::Congestion if signal == Signal::Loss && self.has_started => {
-                largest.max(Some(view.window)).filter(|_| self.loses_at_most_one_in(INDEPENDENT_DIVISOR))
-            }
-            Cause::Chance if !is_shown => self.doubted,
+            Cause::Congestion if is_doubtful => self.prior.max(faded).max(Some(view.window)),
+            Cause::Chance if !is_shown => faded,
             _ => None,
         };
-        if cause == Cause::Chance && is_shown {
-            self.prior = largest;
-        }
         self.prior = match cause {
             Cause::Congestion => None,
             Cause::Queue | Cause::BesideQueue => Some(self.carried(view)),
