@@ -159,6 +159,41 @@ struct Lowest {
     rtt: Duration,
 }
 
+/// Which share of packets was lost of late and since the first start, by their bytes.
+#[derive(Copy, Clone, Debug, Default)]
+struct LossShare {
+    lost: u64,
+    /// Those that were lost or arrived.
+    judged: u64,
+    /// What was sent by then is not counted.
+    from: Option<Instant>,
+}
+
+impl LossShare {
+    fn count(&mut self, event: &AckEvent<'_>) {
+        let counts = |sent: Instant| self.from.is_none_or(|from| sent > from);
+        let lost: u64 = event.losses.iter().filter(|loss| counts(loss.sent)).map(|loss| loss.bytes).sum();
+        let acked = if event.newest_sent().is_some_and(counts) { event.acked } else { 0 };
+        self.lost = self.lost.saturating_add(lost);
+        self.judged = self.judged.saturating_add(lost).saturating_add(acked);
+    }
+
+    /// Whether one byte in so many was lost, or less.
+    fn is_at_most_one_in(&self, divisor: u64) -> bool {
+        self.lost.saturating_mul(divisor) <= self.judged
+    }
+
+    fn fade(&mut self) {
+        self.lost = faded(self.lost);
+        self.judged = faded(self.judged);
+    }
+}
+
+/// What a reduction leaves of what is remembered.
+fn faded(bytes: u64) -> u64 {
+    bytes / MEMORY.1 * MEMORY.0
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Regain {
@@ -167,8 +202,9 @@ pub(crate) struct Regain {
     /// The window to come back to: the largest before a reduction since one that was not by chance, or what the path
     /// carried; `None` after congestion.
     prior: Option<u64>,
-    /// The largest window that was reduced for losses as for congestion, as long as no mark and no queue in use has said
-    /// so: the one to come back to, once losses are shown not to follow the flight. Each further reduction leaves 7/8.
+    /// The largest window that was reduced for losses as for congestion, as long as no mark and no queue in use has
+    /// said so: the one to come back to, once losses are shown not to follow the flight. Each further reduction leaves
+    /// 7/8 of it.
     doubted: Option<u64>,
     /// Whether that is what the path carried, and nobody is to be asked for more.
     is_bounded: bool,
@@ -184,11 +220,7 @@ pub(crate) struct Regain {
     kept: Duration,
     /// Small reductions that may still be made without a verdict.
     credit: u32,
-    /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
-    lost: u64,
-    judged: u64,
-    /// What was sent by then is not counted among them.
-    counted_from: Instant,
+    share: LossShare,
     lowest: Lowest,
     /// Whether the first start is over, in which losses are those of a window that opened too far.
     has_started: bool,
@@ -235,9 +267,7 @@ impl Regain {
             outward: Outward::default(),
             kept: Duration::ZERO,
             credit: CREDIT,
-            lost: 0,
-            judged: 0,
-            counted_from: Instant::ZERO,
+            share: LossShare::default(),
             lowest: Lowest { before: Duration::MAX, now: Duration::MAX, rtt: Duration::MAX },
             has_started: false,
             rounds: 0,
@@ -285,10 +315,6 @@ impl Regain {
         self.waits.is_busy() && !self.waits.is_jitter()
     }
 
-    fn loses_at_most_one_in(&self, divisor: u64) -> bool {
-        self.lost.saturating_mul(divisor) <= self.judged
-    }
-
     fn cause(&self, view: View, signal: Signal) -> Cause {
         // Two round trips have to be known.
         if signal != Signal::Loss || !self.has_started || self.lowest.before == Duration::MAX {
@@ -302,7 +328,7 @@ impl Regain {
         };
         // What is busy without a wait that would show in a sample is a queue of few packets, or jitter.
         let is_short = is_busy && self.waits.longest() < 2 * allowance(view.min_rtt);
-        if is_short || !self.loses_at_most_one_in(most) {
+        if is_short || !self.share.is_at_most_one_in(most) {
             Cause::Congestion
         } else if is_busy || !self.was_empty(view) {
             if self.waits.is_far_from_full() { Cause::BesideQueue } else { Cause::Queue }
@@ -354,15 +380,6 @@ impl Regain {
             0 | 1 => (GAIN, prior),
             _ => (GAIN_LATER, prior),
         })
-    }
-
-    /// Counts what was lost and what arrived.
-    fn count(&mut self, event: &AckEvent<'_>) {
-        let from = self.counted_from;
-        let lost: u64 = event.losses.iter().filter(|loss| loss.sent > from).map(|loss| loss.bytes).sum();
-        let acked = if event.newest_sent().is_some_and(|sent| sent > from) { event.acked } else { 0 };
-        self.lost = self.lost.saturating_add(lost);
-        self.judged = self.judged.saturating_add(lost).saturating_add(acked);
     }
 
     /// The first start is over, at the latest.
@@ -437,11 +454,11 @@ impl Growth for Regain {
         self.was_full |= signal != Signal::Loss || is_dependent || has_queue;
         self.is_bounded = has_queue;
         let is_shown = verdict == Some(Verdict::Independent);
-        let faded = self.doubted.map(|doubted| doubted / MEMORY.1 * MEMORY.0);
+        let faded = self.doubted.map(faded);
         let is_doubtful = signal == Signal::Loss
             && self.has_started
             && !self.is_busy()
-            && self.loses_at_most_one_in(INDEPENDENT_DIVISOR);
+            && self.share.is_at_most_one_in(INDEPENDENT_DIVISOR);
         if cause == Cause::Chance && is_shown {
             self.prior = self.prior.max(faded);
         }
@@ -460,8 +477,7 @@ impl Growth for Regain {
         self.longer = Longer::Off;
         self.fill(view);
         if self.has_started {
-            self.lost = self.lost / MEMORY.1 * MEMORY.0;
-            self.judged = self.judged / MEMORY.1 * MEMORY.0;
+            self.share.fade();
             self.evidence.fade();
         } else {
             // A start that a loss has ended may have been far below what the path carries, or beside others above it.
@@ -509,7 +525,7 @@ impl Growth for Regain {
             self.lowest.rtt = self.lowest.rtt.min(self.rtt(view));
         }
         if self.has_started {
-            self.count(event);
+            self.share.count(event);
         }
         if !event.application_limited {
             self.evidence.observe(event);
@@ -557,7 +573,7 @@ impl Growth for Regain {
 
     /// Losses of what was sent by now would be counted without what arrived of it.
     fn on_return(&mut self, now: Instant) {
-        self.counted_from = now;
+        self.share.from = Some(now);
         self.evidence.on_return(now);
         self.base.on_return(now);
     }
