@@ -63,7 +63,10 @@ pub(crate) struct Pause {
 }
 
 /// So many packets in a row that did not come are more than a sender may skip to find out a receiver that lies.
-const CUT: u64 = 2;
+const CUT: usize = 2;
+/// Of those that did not come, what is kept of one gap, and of all.
+const GAP: usize = 8;
+const MISSING: usize = 64;
 
 /// What the sender waited for.
 #[derive(Debug, Default)]
@@ -83,9 +86,9 @@ pub(crate) struct Waits {
     pub(crate) credit_spans: Vec<(f64, f64)>,
     pub(crate) credit: CreditSeen,
     pub(crate) has_limits: bool,
-    /// The largest packet number of the peer, and the most that did not come in a row since the last new data.
+    /// The largest packet number of the peer, and those that have not come since the last new data, in their order.
     received: Option<u64>,
-    missing: u64,
+    missing: Vec<u64>,
 }
 
 impl Pause {
@@ -118,8 +121,21 @@ impl Waits {
     /// A packet with application data came from the peer.
     pub(super) fn received(&mut self, number: u64) {
         let last = self.received.unwrap_or(number);
-        self.missing = self.missing.max(number.saturating_sub(last).saturating_sub(1));
+        if number > last {
+            self.missing.extend((last + 1..number).take(GAP));
+            let old = self.missing.len().saturating_sub(MISSING);
+            self.missing.drain(..old);
+        } else {
+            // It was only overtaken.
+            self.missing.retain(|missing| *missing != number);
+        }
         self.received = Some(last.max(number));
+    }
+
+    /// Whether packets of the peer were lost since the last new data.
+    fn is_cut(&self) -> bool {
+        let is_row = |row: &[u64]| matches!(row, [first, .., last] if last - first == row.len() as u64 - 1);
+        self.missing.windows(CUT).any(is_row)
     }
 
     /// The application had nothing since the last data.
@@ -170,11 +186,11 @@ impl Waits {
             // What held since the last data.
             let from = since.max(last);
             if now - from > SHORTEST && self.pauses.len() < KEPT {
-                let is_cut = self.missing >= CUT;
+                let is_cut = self.is_cut();
                 self.pauses.push(Pause { from: last, to: now, round_trip, bytes: before, is_cut });
             }
         }
-        self.missing = 0;
+        self.missing.clear();
         self.close(now);
         if last.is_some() {
             for (limit, time) in self.pending.drain(..) {
@@ -278,5 +294,21 @@ mod tests {
         }
         assert_eq!(waits.pauses.iter().map(|pause| pause.is_cut).collect::<Vec<_>>(), [false, true, false, false]);
         assert_eq!(waits.usual_pause(), Some(80.0));
+    }
+
+    #[test]
+    fn packets_of_the_peer_that_are_overtaken_are_not_lost() {
+        let mut waits = Waits::default();
+        let mut is_cut = |numbers: &[u64]| {
+            waits.missing.clear();
+            numbers.iter().for_each(|number| waits.received(*number));
+            waits.is_cut()
+        };
+        assert!(!is_cut(&[7, 10, 8, 9]));
+        assert!(is_cut(&[13]), "two are missing");
+        assert!(!is_cut(&[16, 15]), "one may be skipped");
+        assert!(is_cut(&[1000]) && is_cut(&[u64::MAX, 1001]));
+        (0..500).for_each(|number| waits.received(2 * number));
+        assert!(waits.missing.len() <= MISSING);
     }
 }
