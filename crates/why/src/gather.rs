@@ -234,10 +234,12 @@ impl Facts {
             "recovery_metrics_updated" | "metrics_updated" => {
                 self.writer.header(&self.trace.header);
                 self.window.metrics(data);
-                if self.is_frameless()
-                    && let Some(ack) = self.frameless.metrics(now, data)
-                {
-                    self.acked(now, &Frames { ack: Some(ack), ..Frames::default() });
+                if self.is_frameless() {
+                    let ack = self.frameless.metrics(now, data);
+                    self.frameless.given_up().into_iter().for_each(|number| self.flight.forget(number));
+                    if ack.is_some() {
+                        self.acked(now, &Frames { ack, ..Frames::default() });
+                    }
                 }
                 // quiche only counts them.
                 let lost = data.get("cf_lost_packets").and_then(|lost| lost.get("delta")).and_then(integer);

@@ -416,7 +416,8 @@ impl Flight {
 
     pub(super) fn lost(&mut self, _now: f64, number: u64) {
         let newest = self.last_round_trip.unwrap_or(0.0);
-        let ahead = self.ahead.iter_mut().find(|(ahead, _)| *ahead == number).map(|(_, sent)| sent);
+        let ahead = self.ahead.binary_search_by_key(&number, |(ahead, _)| *ahead).ok();
+        let ahead = ahead.and_then(|at| self.ahead.get_mut(at)).map(|(_, sent)| sent);
         let Some(sent) = self.holes.get_mut(&number).or(ahead) else { return };
         if sent.is_lost {
             return;
@@ -430,6 +431,14 @@ impl Flight {
             let size = sent.size.saturating_add(HEADERS as u32);
             let (time, index, before) = (sent.time, sent.index, sent.before);
             self.losses.lost.insert(number, Lost { sent: time, index, round_trip, before, size });
+        }
+    }
+
+    /// A packet without data is no longer waited for.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.holes.remove(&number);
+        if let Ok(at) = self.ahead.binary_search_by_key(&number, |(ahead, _)| *ahead) {
+            self.ahead.remove(at);
         }
     }
 
@@ -575,5 +584,17 @@ mod tests {
         flight.lost_oldest(50.0, 2);
         assert_eq!(flight.losses.lost.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(flight.outstanding(), None);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_due() {
+        let mut flight = Flight::default();
+        (0..4).for_each(|number| flight.sent(number as f64, number, 1200, (1000, true)));
+        flight.lost(40.0, 2);
+        acked(&mut flight, 50.0, 1, 1);
+        [0, 2].into_iter().for_each(|number| flight.forget(number));
+        assert_eq!((flight.outstanding(), flight.ahead()), (Some((3, 3, 3.0)), 1));
+        flight.lost(60.0, 3);
+        assert_eq!(flight.losses.lost.keys().copied().collect::<Vec<_>>(), [2, 3]);
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct Frameless {
     /// Packets of the handshake in flight, their bytes.
     early: VecDeque<u64>,
     /// Packets in flight and their bytes by the last metric; and with those sent and without those lost since.
-    told: (u64, Option<u64>),
+    told: (Option<u64>, Option<u64>),
     in_flight: (u64, u64),
     /// The last round trip of a packet, seconds.
     latest: Option<f64>,
@@ -66,6 +66,8 @@ pub(super) struct Frameless {
     small: VecDeque<Sent>,
     /// Something has arrived since the last metric.
     has_arrived: bool,
+    /// Probes for the MTU that were given up.
+    given_up: Vec<u64>,
     /// Bytes of data so far, and of those lost that are to be sent again.
     offset: u64,
     again: u64,
@@ -146,17 +148,36 @@ impl Frameless {
         if !sent.is_probe && sent.size >= SMALL {
             self.again += sent.size.saturating_sub(AROUND);
         }
+        if sent.number != number {
+            // It has arrived: where it is lost as well, yet another has.
+            self.came(sent);
+        }
         sent.number
+    }
+
+    /// A packet is taken to have arrived.
+    fn came(&mut self, sent: Sent) {
+        self.acked.push_back(sent);
+        if self.acked.len() > ACKED {
+            self.acked.pop_front();
+        }
+    }
+
+    /// Probes for the MTU that were given up since this was asked.
+    pub(super) fn given_up(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.given_up)
     }
 
     /// What has arrived instead of a packet that is taken to have arrived, but was lost: one of its size that left when
     /// it did, or else an older one.
-    fn instead(&self, number: u64) -> Option<usize> {
+    fn instead(&mut self, number: u64) -> Option<usize> {
         let largest = self.largest.unwrap_or(0);
+        let at = self.acked.iter().rposition(|sent| sent.number == number);
+        let taken = at.and_then(|at| self.acked.remove(at));
         let oldest = || self.flight.front().is_some_and(|sent| sent.number < largest).then_some(0);
-        let Some(taken) = self.acked.iter().rev().find(|sent| sent.number == number) else { return oldest() };
+        let Some(taken) = taken else { return oldest() };
         let from = self.flight.partition_point(|sent| sent.time < taken.time);
-        let at_once = self.flight.range(from..).take_while(|sent| sent.time == taken.time);
+        let at_once = self.flight.range(from..).take_while(|sent| sent.time == taken.time).take(CHOICES);
         let same = at_once.zip(from..).find(|(sent, _)| sent.size == taken.size).map(|(_, at)| at);
         same.or_else(oldest)
     }
@@ -169,9 +190,10 @@ impl Frameless {
         let has_arrived = core::mem::take(&mut self.has_arrived);
         let (before, bytes_before) = self.in_flight;
         // What is not in it has not changed.
-        let packets = number("packets_in_flight").unwrap_or(self.told.0);
+        let packets = number("packets_in_flight").or(self.told.0);
         let bytes = number("bytes_in_flight").or(self.told.1);
         self.told = (packets, bytes);
+        let packets = packets.unwrap_or(before);
         let small = core::mem::take(&mut self.small);
         if packets > before && !has_arrived {
             self.asking(small, packets - before, bytes.map(|bytes| bytes.saturating_sub(bytes_before)));
@@ -187,8 +209,11 @@ impl Frameless {
         let is_sample = ["latest_rtt", "smoothed_rtt", "rtt_variance"].iter().any(|key| data.get(key).is_some());
         let sample = self.latest.filter(|_| is_sample).map(|seconds| now - seconds * 1000.0);
         let mut acked = match count {
-            // Nothing is on its way, whatever was taken to be; a probe may be given up.
-            _ if packets == 0 && count > 0 => (0..self.flight.len()).collect(),
+            // Nothing is on its way, whatever was taken to be.
+            _ if packets == 0 && count > 0 => {
+                self.give_up(sample, now);
+                (0..self.flight.len()).collect()
+            }
             0 => Vec::new(),
             _ => self.arrived_of((count, gone_bytes), sample, now),
         };
@@ -196,22 +221,19 @@ impl Frameless {
             return None;
         }
         acked.sort_unstable_by(|a, b| b.cmp(a));
-        let numbers: Vec<u64> = acked
-            .iter()
-            .filter_map(|at| self.flight.remove(*at))
-            .map(|sent| {
+        let mut numbers = Vec::with_capacity(acked.len());
+        for at in acked {
+            if let Some(sent) = self.flight.remove(at) {
                 self.through = self.through.max(sent.size);
-                self.acked.push_back(sent);
-                sent.number
-            })
-            .collect();
-        let old = self.acked.len().saturating_sub(ACKED);
-        self.acked.drain(..old);
+                self.came(sent);
+                numbers.push(sent.number);
+            }
+        }
         self.largest = self.largest.max(numbers.first().copied());
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for number in numbers {
             match ranges.last_mut() {
-                Some((from, _)) if number + 1 == *from => *from = number,
+                Some((from, _)) if number.checked_add(1) == Some(*from) => *from = number,
                 _ => ranges.push((number, number)),
             }
         }
@@ -230,6 +252,20 @@ impl Frameless {
                 self.flight.insert(at, sent);
             }
         }
+        let old = self.flight.len().saturating_sub(WATCHED);
+        self.flight.drain(..old);
+    }
+
+    /// Nothing is on its way any more: a probe for the MTU has come only if it is the newest that did.
+    fn give_up(&mut self, sample: Option<f64>, now: f64) {
+        let given_up = &mut self.given_up;
+        self.flight.retain(|sent| {
+            let is_newest = sample.is_some_and(|sample| (sent.time - sample).abs() <= tolerance(now));
+            if sent.is_probe && !is_newest {
+                given_up.push(sent.number);
+            }
+            !sent.is_probe || is_newest
+        });
     }
 
     /// The places of so many packets, and bytes, that were acknowledged; `sample` is when the newest of them was sent,
@@ -241,8 +277,7 @@ impl Frameless {
         let Some(sample) = sample else {
             return self.late(count.min(fresh), bytes, fresh);
         };
-        // Times have seven digits.
-        let tolerance = 0.02 + now * 3e-7;
+        let tolerance = tolerance(now);
         let far = |at: usize| self.flight.get(at).map_or(f64::MAX, |sent| (sent.time - sample).abs());
         // What left when the newest did, those first that make up for a run without gaps.
         let near = |at: &usize| far(*at) <= tolerance;
@@ -279,10 +314,24 @@ impl Frameless {
         if count == 0 {
             return Vec::new();
         }
-        let mut starts = 0..=(fresh - count).min(CHOICES);
-        let from = starts.find(|from| Some(self.size(*from..=*from + count - 1)) == bytes).unwrap_or(0);
+        let from = bytes.and_then(|bytes| {
+            let mut sum = self.size(0..=count - 1);
+            let mut starts = 0..=(fresh - count).min(CHOICES);
+            starts.find(|from| {
+                if *from > 0 {
+                    sum = sum + self.size(from + count - 1..=from + count - 1) - self.size(from - 1..=from - 1);
+                }
+                sum == bytes
+            })
+        });
+        let from = from.unwrap_or(0);
         (from..from + count).collect()
     }
+}
+
+/// How far times may be apart that are the same, milliseconds: they have seven digits.
+fn tolerance(now: f64) -> f64 {
+    0.02 + now * 3e-7
 }
 
 /// What a metric says of the window; bytes, and milliseconds.
@@ -291,8 +340,8 @@ struct Told {
     in_flight: u64,
     window: u64,
     smoothed: f64,
-    latest: f64,
-    least: f64,
+    latest: Option<f64>,
+    least: Option<f64>,
 }
 
 /// A round trip under way.
@@ -356,8 +405,8 @@ impl Usage {
             in_flight: number("bytes_in_flight").unwrap_or(last.in_flight),
             window: number("congestion_window").unwrap_or(last.window),
             smoothed: millis("smoothed_rtt").unwrap_or(last.smoothed),
-            latest: millis("latest_rtt").unwrap_or(last.latest),
-            least: millis("min_rtt").unwrap_or(last.least),
+            latest: millis("latest_rtt").or(last.latest),
+            least: millis("min_rtt").or(last.least),
         };
         let Told { in_flight, window, smoothed, latest, least } = self.told;
         let Some(round) = &mut self.round else { return };
@@ -366,12 +415,13 @@ impl Usage {
         self.is_empty |= in_flight == 0;
         round.least = round.least.min(in_flight);
         round.most = round.most.max(used);
-        round.shortest = round.shortest.min(latest);
+        round.shortest = round.shortest.min(latest.unwrap_or(f64::INFINITY));
         let length = now - round.begin;
         if length >= smoothed {
-            let is_queued = round.shortest > QUEUED * least + 1.0;
+            let is_told = round.shortest.is_finite();
+            let is_queued = is_told && least.is_some_and(|least| round.shortest > QUEUED * least + 1.0);
             // The pacer spreads the window over the smoothed round trip, which a silence has made longer than it is.
-            let is_slowed = smoothed > SLOWED * round.shortest;
+            let is_slowed = is_told && smoothed > SLOWED * round.shortest;
             // A longer one was a silence.
             if round.most < FILLED && round.least > 0 && length < 2.0 * smoothed && !is_queued && !is_slowed {
                 self.pending += length;
@@ -467,6 +517,67 @@ mod tests {
     }
 
     #[test]
+    fn of_packets_that_left_together_as_many_are_lost_as_the_log_says() {
+        let mut log = Frameless::default();
+        (0..4).for_each(|number| drop(log.sent(100.0, number, 1200, false)));
+        metrics(&mut log, 100.0, json!({"packets_in_flight": 4, "bytes_in_flight": 4800}));
+        log.arrived();
+        // It was the last that came.
+        let came = json!({"packets_in_flight": 3, "bytes_in_flight": 3600, "latest_rtt": 0.05});
+        assert_eq!(metrics(&mut log, 150.0, came).unwrap().ranges, [(0, 0)]);
+        assert_eq!([0, 1].map(|number| log.lost(number, Some(1200))), [1, 2]);
+        assert_eq!(log.lost(2, Some(1200)), 3);
+        assert!(log.flight.is_empty() && log.in_flight == (0, 0));
+        assert_eq!(log.lost(2, Some(1200)), 2, "it is lost once");
+    }
+
+    #[test]
+    fn what_is_watched_is_bounded() {
+        let mut log = Frameless::default();
+        let most = WATCHED as u64;
+        (0..most).for_each(|number| drop(log.sent(1.0, number, 1200, false)));
+        log.sent(1.0, most, 40, false);
+        metrics(&mut log, 1.0, json!({"packets_in_flight": most + 1}));
+        assert_eq!((log.flight.len(), log.flight.back().unwrap().number), (WATCHED, most));
+        // Losses that nothing explains do not pile up either.
+        log.largest = Some(most);
+        (1..most).for_each(|number| assert!(log.lost(2 * most + number, None) <= most));
+        assert!(log.acked.len() <= ACKED);
+    }
+
+    #[test]
+    fn the_largest_numbers_are_numbers() {
+        let mut log = Frameless::default();
+        for number in [u64::MAX - 1, u64::MAX, u64::MAX] {
+            log.sent(1.0, number, 1200, false);
+        }
+        metrics(&mut log, 1.0, json!({"packets_in_flight": 3}));
+        let ack = metrics(&mut log, 9.0, json!({"packets_in_flight": 0, "latest_rtt": 0.008})).unwrap();
+        assert_eq!(ack.ranges.last(), Some(&(u64::MAX - 1, u64::MAX)));
+    }
+
+    #[test]
+    fn a_probe_that_is_given_up_has_not_come_through() {
+        let mut log = Frameless::default();
+        log.sent(1.0, 0, 1400, false);
+        log.sent(5.0, 1, 1200, false);
+        assert_eq!(metrics(&mut log, 6.0, json!({"smoothed_rtt": 0.3})), None, "nothing is told of what is in flight");
+        metrics(&mut log, 6.0, json!({"packets_in_flight": 2}));
+        let ack = metrics(&mut log, 13.0, json!({"packets_in_flight": 0, "latest_rtt": 0.008})).unwrap();
+        assert_eq!((ack.ranges, log.given_up(), log.through), (vec![(1, 1)], vec![0], 1200));
+        assert!(log.sent(14.0, 2, 1400, false).pieces.is_empty(), "a probe again");
+    }
+
+    #[test]
+    fn bytes_tell_which_have_come_late() {
+        let mut log = Frameless::default();
+        [1200, 1100, 1000, 900, 800].into_iter().zip(0..).for_each(|(size, at)| drop(log.sent(1.0, at, size, false)));
+        for (bytes, from) in [(Some(2300), 0), (Some(1900), 2), (Some(1700), 3), (Some(5), 0), (None, 0)] {
+            assert_eq!(log.late(2, bytes, 5), [from, from + 1]);
+        }
+    }
+
+    #[test]
     fn small_packets_that_ask_for_an_answer_are_in_flight() {
         let mut log = Frameless::default();
         log.sent(100.0, 0, 1200, false);
@@ -489,18 +600,20 @@ mod tests {
     }
 
     fn usage(latest: f64) -> Usage {
-        usage_of(latest, 0.02)
+        usage_of(Some(latest), 0.02)
     }
 
-    fn usage_of(latest: f64, smoothed: f64) -> Usage {
+    fn usage_of(latest: Option<f64>, smoothed: f64) -> Usage {
         let mut usage = Usage::default();
         let told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
             usage.metrics(now, Tree::of(&data).unwrap().root());
         };
         usage.sent(0.0, true);
         for at in 1..=20 {
-            let data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": smoothed,
-                "latest_rtt": latest, "min_rtt": 0.02});
+            let mut data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": smoothed});
+            if let Some(latest) = latest {
+                (data["latest_rtt"], data["min_rtt"]) = (json!(latest), json!(0.02));
+            }
             told(&mut usage, f64::from(at) * 10.0, data);
         }
         assert_eq!(usage.unused, 0.0);
@@ -513,8 +626,9 @@ mod tests {
         let unused = usage(0.021).unused;
         assert!((unused - 200.0).abs() < 1.0, "{unused}");
         assert_eq!(usage(0.1).unused, 0.0, "a queue stood");
-        assert!(usage_of(0.021, 0.03).unused > 0.0);
-        assert_eq!(usage_of(0.021, 0.04).unused, 0.0, "its pacer held it");
+        assert!(usage_of(Some(0.021), 0.03).unused > 0.0);
+        assert_eq!(usage_of(Some(0.021), 0.04).unused, 0.0, "its pacer held it");
+        assert!(usage_of(None, 0.02).unused > 0.0, "what is not told says neither");
     }
 
     #[test]
