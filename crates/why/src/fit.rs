@@ -155,6 +155,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unclear: middle.unclear,
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
+        // A bucket also explains what came through, and late packets do not fit it: few losses are enough for it.
         policed: bucket
             .filter(|fit| !fit.is_queue)
             .map(|fit| Policed::of(&fit, &levels.chance))

@@ -211,7 +211,9 @@ impl Frameless {
         let mut acked = match count {
             // Nothing is on its way, whatever was taken to be.
             _ if packets == 0 && count > 0 => {
-                self.give_up(sample, now);
+                if sample.is_none() {
+                    self.give_up();
+                }
                 (0..self.flight.len()).collect()
             }
             0 => Vec::new(),
@@ -256,15 +258,14 @@ impl Frameless {
         self.flight.drain(..old);
     }
 
-    /// Nothing is on its way any more: a probe for the MTU has come only if it is the newest that did.
-    fn give_up(&mut self, sample: Option<f64>, now: f64) {
+    /// Nothing is on its way any more, and nothing new has come: probes for the MTU have not.
+    fn give_up(&mut self) {
         let given_up = &mut self.given_up;
         self.flight.retain(|sent| {
-            let is_newest = sample.is_some_and(|sample| (sent.time - sample).abs() <= tolerance(now));
-            if sent.is_probe && !is_newest {
+            if sent.is_probe {
                 given_up.push(sent.number);
             }
-            !sent.is_probe || is_newest
+            !sent.is_probe
         });
     }
 
@@ -277,7 +278,8 @@ impl Frameless {
         let Some(sample) = sample else {
             return self.late(count.min(fresh), bytes, fresh);
         };
-        let tolerance = tolerance(now);
+        // Times have seven digits.
+        let tolerance = 0.02 + now * 3e-7;
         let far = |at: usize| self.flight.get(at).map_or(f64::MAX, |sent| (sent.time - sample).abs());
         // What left when the newest did, those first that make up for a run without gaps.
         let near = |at: &usize| far(*at) <= tolerance;
@@ -327,11 +329,6 @@ impl Frameless {
         let from = from.unwrap_or(0);
         (from..from + count).collect()
     }
-}
-
-/// How far times may be apart that are the same, milliseconds: they have seven digits.
-fn tolerance(now: f64) -> f64 {
-    0.02 + now * 3e-7
 }
 
 /// What a metric says of the window; bytes, and milliseconds.
@@ -561,10 +558,12 @@ mod tests {
         let mut log = Frameless::default();
         log.sent(1.0, 0, 1400, false);
         log.sent(5.0, 1, 1200, false);
-        assert_eq!(metrics(&mut log, 6.0, json!({"smoothed_rtt": 0.3})), None, "nothing is told of what is in flight");
+        assert_eq!(metrics(&mut log, 6.0, json!({"pto_count": 1})), None, "nothing is told of what is in flight");
         metrics(&mut log, 6.0, json!({"packets_in_flight": 2}));
-        let ack = metrics(&mut log, 13.0, json!({"packets_in_flight": 0, "latest_rtt": 0.008})).unwrap();
-        assert_eq!((ack.ranges, log.given_up(), log.through), (vec![(1, 1)], vec![0], 1200));
+        let ack = metrics(&mut log, 13.0, json!({"packets_in_flight": 1, "latest_rtt": 0.008})).unwrap();
+        assert_eq!(ack.ranges, [(1, 1)]);
+        assert_eq!(metrics(&mut log, 30.0, json!({"packets_in_flight": 0})), None);
+        assert_eq!((log.given_up(), log.through), (vec![0], 1200));
         assert!(log.sent(14.0, 2, 1400, false).pieces.is_empty(), "a probe again");
     }
 
