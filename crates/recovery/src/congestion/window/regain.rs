@@ -337,6 +337,24 @@ impl Regain {
         }
     }
 
+    /// What is to be come back to after a reduction of this cause; `is_shown`: losses have just been shown to follow
+    /// nothing.
+    fn remember(&mut self, view: View, signal: Signal, cause: Cause, is_shown: bool) {
+        let largest = self.prior.max(Some(view.window));
+        let doubted = self.doubted.map(faded);
+        let is_doubtful = signal == Signal::Loss
+            && self.has_started
+            && !self.is_busy()
+            && self.share.is_at_most_one_in(INDEPENDENT_DIVISOR);
+        (self.prior, self.doubted) = match cause {
+            Cause::Congestion if is_doubtful => (None, largest.max(doubted)),
+            Cause::Congestion => (None, None),
+            Cause::Queue | Cause::BesideQueue => (Some(self.carried(view)), None),
+            Cause::Chance if is_shown => (largest.max(doubted), None),
+            Cause::Chance => (largest, doubted),
+        };
+    }
+
     /// The window after a loss by chance.
     fn reduce_little(&mut self, view: View) -> u64 {
         let least = view.window / SMALL_REDUCTION.1 * SMALL_REDUCTION.0;
@@ -454,24 +472,7 @@ impl Growth for Regain {
         self.was_full |= signal != Signal::Loss || is_dependent || has_queue;
         self.is_bounded = has_queue;
         let is_shown = verdict == Some(Verdict::Independent);
-        let faded = self.doubted.map(faded);
-        let is_doubtful = signal == Signal::Loss
-            && self.has_started
-            && !self.is_busy()
-            && self.share.is_at_most_one_in(INDEPENDENT_DIVISOR);
-        if cause == Cause::Chance && is_shown {
-            self.prior = self.prior.max(faded);
-        }
-        self.doubted = match cause {
-            Cause::Congestion if is_doubtful => self.prior.max(faded).max(Some(view.window)),
-            Cause::Chance if !is_shown => faded,
-            _ => None,
-        };
-        self.prior = match cause {
-            Cause::Congestion => None,
-            Cause::Queue | Cause::BesideQueue => Some(self.carried(view)),
-            Cause::Chance => Some(self.prior.map_or(view.window, |largest| largest.max(view.window))),
-        };
+        self.remember(view, signal, cause, is_shown);
         self.remainder = 0;
         self.rounds = 0;
         self.longer = Longer::Off;
