@@ -76,7 +76,7 @@ impl Connection {
         let next = self.spaces[SpaceId::Data(path)].numbers.next();
         let Some(set) = self.paths.set_mut(path) else { return };
         if by == path {
-            set.set_silent_from(None);
+            set.answer();
             return;
         }
         let min_rtt = self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().min);
@@ -87,13 +87,11 @@ impl Connection {
             let is_owing = is_news && self.recovery.in_flight(SpaceId::Data(path));
             is_owing && delay >= min_rtt && delay > self.handshake.peer_params.max_ack_delay
         };
-        match set.silent_from() {
-            Some(from) if is_prompt || acked.iter().any(|packet| packet.number >= from) => set.set_silent_from(None),
-            silent_from if is_late() => {
-                set.set_silent_from(silent_from.or(Some(next)));
-                set.set_told_silent();
-            }
-            _ => {}
+        let is_answer = |from| is_prompt || acked.iter().any(|packet| packet.number >= from);
+        if set.silent_from().is_some_and(is_answer) {
+            set.answer();
+        } else if is_late() {
+            set.fall_silent(next, true);
         }
     }
 
@@ -420,7 +418,7 @@ impl Connection {
         }
         let next = self.spaces[space].numbers.next();
         let Some(set) = self.paths.set_mut(name) else { return false };
-        set.set_silent_from(Some(set.silent_from().unwrap_or(next)));
+        set.fall_silent(next, false);
         set.is_open()
     }
 }

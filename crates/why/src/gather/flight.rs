@@ -12,8 +12,8 @@ use crate::world::HEADERS;
 const WATCHED: usize = if cfg!(test) { 1 << 12 } else { 1 << 18 };
 /// Holes that are remembered, to see whether they are filled.
 const HOLES: usize = 1 << 14;
-/// Packets as large as this come through any path; bytes.
-const LEAST_MTU: u32 = 1200;
+/// The size of packets that any path carries, with which a connection begins; bytes.
+pub(super) const LEAST_MTU: u64 = 1200;
 /// Losses and late packets that are kept.
 const KEPT: usize = if cfg!(test) { 1 << 11 } else { 1 << 17 };
 /// Acknowledgments over which a rate is taken.
@@ -447,7 +447,7 @@ impl Flight {
     pub(super) fn lost_oldest(&mut self, now: f64, count: u64) {
         let most = usize::try_from(count).unwrap_or(usize::MAX).min(HOLES);
         let is_open = |sent: &Sent| !sent.is_lost && !sent.is_counted;
-        let is_probe = |sent: &Sent| !sent.has_data && sent.size > LEAST_MTU;
+        let is_probe = |sent: &Sent| !sent.has_data && u64::from(sent.size) > LEAST_MTU;
         let holes = self.holes.iter().filter(|(_, sent)| is_open(sent) && !is_probe(sent)).map(|(number, _)| *number);
         let oldest: Vec<u64> = holes.take(most).collect();
         let last = oldest.last().copied().unwrap_or(0);

@@ -9,12 +9,11 @@
 
 use std::collections::VecDeque;
 
+use super::flight::LEAST_MTU;
 use super::frames::{Ack, Frames, Piece};
 use super::number::integer;
 use crate::read::Data;
 
-/// The size of packets that any path carries, with which a connection begins; bytes.
-const LEAST_MTU: u64 = 1200;
 /// What has fewer bytes is an acknowledgment alone.
 const SMALL: u64 = 60;
 /// Bytes of a packet that are no data: headers of the packet and of the frame, and the tag.
@@ -60,8 +59,6 @@ pub(super) struct Frameless {
     /// Packets in flight and their bytes by the last metric; and with those sent and without those lost since.
     told: (Option<u64>, Option<u64>),
     in_flight: (u64, u64),
-    /// The last round trip of a packet, seconds.
-    latest: Option<f64>,
     /// Packets since the last metric that may be acknowledgments alone.
     small: VecDeque<Sent>,
     /// Something has arrived since the last metric.
@@ -185,7 +182,6 @@ impl Frameless {
     /// Metrics; the acknowledgment that they show.
     pub(super) fn metrics(&mut self, now: f64, data: Data<'_>) -> Option<Ack> {
         let number = |key: &str| data.get(key).and_then(integer);
-        let seconds = |key: &str| data.get(key).and_then(Data::as_f64);
         self.usage.metrics(now, data);
         let has_arrived = core::mem::take(&mut self.has_arrived);
         let (before, bytes_before) = self.in_flight;
@@ -205,9 +201,8 @@ impl Frameless {
         let early_bytes: u64 = self.early.drain(..early).sum();
         gone_bytes = gone_bytes.map(|bytes| bytes.saturating_sub(early_bytes));
         let count = usize::try_from(gone).unwrap_or(usize::MAX).saturating_sub(early).min(self.flight.len());
-        self.latest = seconds("latest_rtt").or(self.latest);
         let is_sample = ["latest_rtt", "smoothed_rtt", "rtt_variance"].iter().any(|key| data.get(key).is_some());
-        let sample = self.latest.filter(|_| is_sample).map(|seconds| now - seconds * 1000.0);
+        let sample = self.usage.told.latest.filter(|_| is_sample).map(|latest| now - latest);
         let mut acked = match count {
             // Nothing is on its way, whatever was taken to be.
             _ if packets == 0 && count > 0 => {

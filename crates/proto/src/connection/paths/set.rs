@@ -200,18 +200,18 @@ impl PathSet {
         self.silent_from
     }
 
-    /// The path has fallen silent before a packet of this number, or answers (`None`).
-    pub fn set_silent_from(&mut self, number: Option<u64>) {
-        self.silent_from = number;
-        self.is_told_silent &= number.is_some();
+    /// The path has fallen silent before a packet of this number, unless it had already; `is_told`: the peer says so.
+    pub fn fall_silent(&mut self, next: u64, is_told: bool) {
+        self.silent_from.get_or_insert(next);
+        self.is_told_silent |= is_told;
     }
 
-    /// The peer has said so.
-    pub fn set_told_silent(&mut self) {
-        self.is_told_silent = true;
+    /// The path answers.
+    pub fn answer(&mut self) {
+        (self.silent_from, self.is_told_silent) = (None, false);
     }
 
-    /// Whether the peer has said so.
+    /// Whether the peer has said that nothing comes by it.
     pub fn is_told_silent(&self) -> bool {
         self.is_told_silent
     }
