@@ -49,14 +49,18 @@ impl Path {
 
     /// A packet that leaves now, and is late by `late` besides what the link makes it wait: when it arrives.
     fn send(&mut self, late: Duration) -> Arrival {
+        self.send_bytes(DATAGRAM, late)
+    }
+
+    fn send_bytes(&mut self, bytes: u64, late: Duration) -> Arrival {
         let sent = self.scene.now;
-        self.busy = self.busy.max(sent) + self.rate.time_for(DATAGRAM);
+        self.busy = self.busy.max(sent) + self.rate.time_for(bytes);
         self.arrived = self.arrived.max(self.busy + self.rtt / 2 + late);
         Arrival {
             sent,
             order: sent.as_nanos(),
             begins_burst: true,
-            bytes: DATAGRAM,
+            bytes,
             received: self.arrived.saturating_since(Instant::ZERO),
             is_told: true,
         }
@@ -115,6 +119,37 @@ fn a_train_on_an_empty_path_gives_the_rate_of_the_link() {
         assert!((99..=101).contains(&path.percent()), "{rate}: {} %", path.percent());
         assert_eq!(path.start.confirmed(), path.peak(), "twice as long, and the same rate");
     }
+}
+
+#[test]
+fn a_longer_train_has_to_come_up_to_the_best_of_those_before_it_not_to_the_first() {
+    let late = |packet| if packet == 0 { Duration::ZERO } else { us(60) };
+    let mut path = Path::new(LINK, FILL);
+    path.train(10, late, true);
+    path.train(10, punctual, true);
+    path.train(20, punctual, true);
+    assert_eq!(path.start.confirmed(), path.peak(), "the second gave the rate already");
+    let mut path = Path::new(LINK, FILL);
+    path.train(10, late, true);
+    path.train(20, late, true);
+    assert!(path.start.confirmed().is_none(), "{} %, and a longer train gives more", path.percent());
+    path.train(40, late, true);
+    assert!(path.start.confirmed().is_some());
+}
+
+#[test]
+fn a_small_packet_ahead_of_the_first_train_does_not_make_the_path_look_slower() {
+    let mut path = Path::new(Rate::from_bps(20_000_000), FILL);
+    let mut bound = bound::Bound::new(DATAGRAM, true);
+    let small = path.send_bytes(100, Duration::ZERO);
+    let arrivals: Vec<Arrival> = core::iter::once(small).chain((0..10).map(|_| path.send(Duration::ZERO))).collect();
+    for (order, Arrival { sent, bytes, received, .. }) in (0..).zip(arrivals) {
+        let received = i128::from(received.nanos());
+        let point = bound::Point { first: sent, sent, order, bytes, before: 0, received, is_exact: true };
+        bound.on_arrival(point, RTT);
+    }
+    let percent = bound.peak().unwrap().bps() * 100 / path.rate.bps();
+    assert!((99..=100).contains(&percent), "{percent} %");
 }
 
 #[test]
