@@ -579,6 +579,9 @@ async fn the_path_mtu_is_found_and_reported() {
         let Ok((server, _)) = server.into_0rtt() else { panic!("a server's connection can always be used early") };
         let mut events = server.path_events();
         let client = connecting.await.unwrap();
+        // Larger datagrams are of use to who has something to send.
+        let mut stream = server.open_uni().await.unwrap();
+        stream.write_all(&[0; 20_000]).await.unwrap();
         loop {
             if let PathEvent::Mtu { size } = events.next().await.unwrap() {
                 assert!(size > 1200, "{size}");

@@ -88,6 +88,8 @@ pub struct Datagrams {
     incoming_bytes: usize,
     /// Where arriving datagrams are copied to: one allocation for many of them, used again once all are dropped.
     arena: BytesMut,
+    /// The application has sent one, or has tried to.
+    is_used: bool,
     /// A send was refused for lack of room since the last unblocking.
     send_blocked: bool,
     unblocked: bool,
@@ -118,6 +120,7 @@ impl Datagrams {
             incoming: VecDeque::new(),
             incoming_bytes: 0,
             arena: BytesMut::new(),
+            is_used: false,
             send_blocked: false,
             unblocked: false,
             dropped_outgoing: 0,
@@ -182,6 +185,7 @@ impl Datagrams {
 
     fn make_room(&mut self, data: &Bytes, room: usize) -> Result<(), SendDatagramError> {
         let max = self.max_payload(room).ok_or(SendDatagramError::Unsupported)?;
+        self.is_used = true;
         if data.len() > max {
             return Err(SendDatagramError::TooLarge { max });
         }
@@ -228,6 +232,11 @@ impl Datagrams {
 
     fn forget_empty(&mut self) {
         self.pinned.retain(|pinned| !pinned.queue.is_empty());
+    }
+
+    /// Whether the application sends datagrams, or would if they could be larger.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used
     }
 
     /// Whether something waits for one path.

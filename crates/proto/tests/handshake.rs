@@ -122,6 +122,55 @@ fn probes_of_a_client_that_hears_nothing_are_full_initial_datagrams() {
     assert_eq!(world.client.endpoint.connections(), 0);
 }
 
+// RFC 9001 section 4.9.1.
+
+/// The datagrams of a client, as the kinds of packets in them and their size, while `meddle` acts on the server's.
+fn datagrams_of_client(mut meddle: impl FnMut(Packet) -> Fate + 'static) -> Vec<(Vec<Header>, usize)> {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let log = seen.clone();
+    let link = link(move |packet, _| {
+        if !packet.is_from_client() {
+            return meddle(packet);
+        }
+        let headers = wire::parse(&packet.bytes).into_iter().map(|part| part.header).collect();
+        log.borrow_mut().push((headers, packet.bytes.len()));
+        passes(packet)
+    });
+    let mut world = World::new(Setup { link, ..Setup::default() });
+    let handle = world.connect();
+    assert!(world.run_until(10 * SECOND, |world| both_confirmed(world, handle)));
+    let seen = seen.borrow();
+    seen.clone()
+}
+
+fn has_initial(headers: &[Header]) -> bool {
+    headers.iter().any(|header| matches!(header, Header::Initial { .. }))
+}
+
+#[test]
+fn a_client_with_handshake_packets_to_send_sends_no_initial_packet_and_pads_nothing() {
+    let datagrams = datagrams_of_client(passes);
+    let (first, second) = (&datagrams[0], &datagrams[1]);
+    assert!(has_initial(&first.0) && first.1 >= 1200);
+    assert!(matches!(second.0[0], Header::Handshake { .. }), "{:?}", second.0);
+    assert!(datagrams[1..].iter().all(|(headers, _)| !has_initial(headers)));
+    assert!(second.1 < 600, "{} bytes", second.1);
+}
+
+#[test]
+fn a_client_that_got_nothing_but_an_initial_packet_acknowledges_it() {
+    let mut is_first = true;
+    let datagrams = datagrams_of_client(move |mut packet| {
+        if std::mem::take(&mut is_first) {
+            let initial = wire::parse(&packet.bytes)[0].len;
+            packet.bytes.truncate(initial);
+        }
+        passes(packet)
+    });
+    let (second, size) = &datagrams[1];
+    assert!(has_initial(second) && *size >= 1200, "{second:?}");
+}
+
 // RFC 9000 section 8.1.
 
 #[test]

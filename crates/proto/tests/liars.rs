@@ -62,13 +62,22 @@ struct Peer {
     timestamps: u16,
     tap: Tap,
     acks: AckPolicy,
+    /// Whether it can be asked for fewer ACKs (draft-ietf-quic-ack-frequency).
+    can_be_asked: bool,
     /// When a datagram that leaves at a time is let go.
     hold: Box<dyn Fn(Duration) -> Duration>,
 }
 
 impl Peer {
     fn honest(policies: &'static str) -> Peer {
-        Peer { policies, timestamps: 128, tap: Tap::default(), acks: AckPolicy::default(), hold: Box::new(|at| at) }
+        Peer {
+            policies,
+            timestamps: 128,
+            tap: Tap::default(),
+            acks: AckPolicy::default(),
+            can_be_asked: true,
+            hold: Box::new(|at| at),
+        }
     }
 
     fn download(self) -> Sent {
@@ -102,7 +111,7 @@ impl Peer {
             ..StreamsConfig::default()
         };
         let client = TransportConfig {
-            min_ack_delay: Some(ms(1)),
+            min_ack_delay: self.can_be_asked.then(|| ms(1)),
             acks: self.acks,
             streams: streams.clone(),
             ..TransportConfig::default()
@@ -165,12 +174,12 @@ fn rates(sent: &Sent) -> [u64; 3] {
 }
 
 /// The same, the most that any honest receiver gets whose ACKs do not come late: with and without times, with any
-/// policy for its ACKs.
+/// policy for its ACKs, and whether it can be asked for fewer.
 fn honest() -> [u64; 3] {
     let mut most = [0; 3];
-    for timestamps in [0, 128] {
+    for (timestamps, can_be_asked) in [(0, true), (0, false), (128, true), (128, false)] {
         for acks in AckPolicy::ALL {
-            let sent = Peer { timestamps, acks, ..Peer::honest(FILL) }.download();
+            let sent = Peer { timestamps, acks, can_be_asked, ..Peer::honest(FILL) }.download();
             assert!(sent.took.is_some());
             for (most, bytes) in most.iter_mut().zip(rates(&sent)) {
                 *most = bytes.max(*most);
@@ -307,6 +316,8 @@ fn acknowledgments_that_leave_in_slots_cost_less_than_slow_start_does() {
 #[test]
 fn delays_of_acknowledgments_that_are_not_true_do_not_make_a_sender_faster() {
     let (honest, late) = (honest(), late());
+    // Who says that its ACKs are late is not measured by, and sent to as by slow start.
+    let standard = rates(&Peer { timestamps: 0, ..Peer::honest("start=standard") }.download());
     type Lie = (&'static str, fn(u64) -> u64);
     let lies: [Lie; 5] = [
         ("none", |_| 0),
@@ -321,7 +332,7 @@ fn delays_of_acknowledgments_that_are_not_true_do_not_make_a_sender_faster() {
                 let hold = Box::new(move |at: Duration| at + ms(hold));
                 let peer = Peer { timestamps, hold, ..Peer::honest(FILL) };
                 peer.tap.falsify_acks(move |said: &mut Said| said.raw_delay = lie(said.raw_delay));
-                let most = [0, 1, 2].map(|rtts| honest[rtts].max(late[rtts]));
+                let most = [0, 1, 2].map(|rtts| honest[rtts].max(late[rtts]).max(standard[rtts]));
                 assert_no_faster(&format!("{what}, {timestamps} times"), &peer.download(), most);
             }
         }

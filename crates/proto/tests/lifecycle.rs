@@ -710,12 +710,12 @@ fn narrow(inner: Link, size: usize) -> (Link, Rc<Cell<usize>>) {
 #[test]
 fn discovery_finds_what_the_path_carries_without_blaming_congestion() {
     for carries in [1200usize, 1232, 1280, 1350, 1372, 1400, 1432, 1452, 1472, 1500] {
-        let (link, _) = narrow(Link::new(ms(20)), carries);
+        let (link, _) = narrow(Link { rate: 5_000_000, queue: 1 << 20, ..Link::new(ms(20)) }, carries);
         let config = TransportConfig { max_mtu: 1472, ..TransportConfig::default() };
         let mut world = World::new(Setup { link, ..both(config) });
         let handle = world.handshake();
-        assert!(world.transfer(handle, true, 2_000_000, 20 * SECOND).is_some());
-        assert!(world.transfer(handle, false, 2_000_000, 20 * SECOND).is_some());
+        assert!(world.transfer(handle, true, 4_000_000, 20 * SECOND).is_some());
+        assert!(world.transfer(handle, false, 4_000_000, 20 * SECOND).is_some());
         let stats = [world.client_conn(handle).stats(), world.server_conn().stats()];
         for stats in stats {
             let found = usize::from(stats.mtu);
@@ -723,6 +723,28 @@ fn discovery_finds_what_the_path_carries_without_blaming_congestion() {
             assert_eq!((stats.path.packets_lost, stats.path.congestion_events), (0, 0), "{carries}");
         }
     }
+}
+
+#[test]
+fn who_only_receives_sends_no_probe_of_the_path_mtu() {
+    let sent = Rc::new(RefCell::new([0; 2]));
+    let largest = sent.clone();
+    let inner = Link::new(ms(20));
+    let meddle = move |packet: Packet, _: &mut rand_chacha::ChaCha8Rng| {
+        let largest = &mut largest.borrow_mut()[usize::from(packet.is_from_client())];
+        *largest = packet.bytes.len().max(*largest);
+        passes(packet)
+    };
+    let mut world = World::new(Setup { link: Link { meddle: Box::new(meddle), ..inner }, ..Setup::default() });
+    let handle = world.handshake();
+    assert!(world.transfer(handle, true, 1_000_000, 20 * SECOND).is_some());
+    world.run_for(5 * SECOND);
+    assert_eq!(*sent.borrow(), [1452, 1200], "by the server and the client");
+    // Larger datagrams are of use to who would send them.
+    assert!(world.client_conn(handle).datagrams().send(Bytes::from_static(&[0; 1_300]), 1_150).is_err());
+    world.pump();
+    world.run_for(SECOND);
+    assert_eq!(world.client_conn(handle).path_mtu(), 1452);
 }
 
 #[test]
@@ -984,7 +1006,7 @@ fn acknowledgements_leave_although_the_window_is_full() {
     assert!(stats.bytes_in_flight + 1500 > stats.window, "{stats:?}");
     // Data from the server in large datagrams still get their ACKs in time.
     let uni = world.server_conn().streams().open(Dir::Uni).unwrap();
-    world.server_conn().streams().write(uni, &[2; 10_000]).unwrap();
+    world.server_conn().streams().write(uni, &[2; 9_000]).unwrap();
     world.pump();
     world.run_for(ms(20 + 25 + 20 + 5));
     assert_eq!(world.server_conn().streams().bytes_unacked(), 0);

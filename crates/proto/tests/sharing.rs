@@ -1,8 +1,8 @@
-//! Several transfers over several paths, and what a scheduler is told of them.
+//! Several transfers over several paths, what a scheduler is told of them, and how soon a further path can be opened.
 #![allow(clippy::unwrap_used)]
 
 use crate::{
-    harness::{Pump, Setup, World, pattern},
+    harness::{Pump, Setup, World, pattern, watch},
     multipath::{LIMIT, opened, setup},
 };
 
@@ -13,14 +13,42 @@ use std::{
 
 use bytes::Bytes;
 use thalweg_proto::{
-    Candidate, ConnectionHandle, MultipathConfig, Order, PathScheduler, SchedulerFactory, SchedulerPolicy,
+    Candidate, ConnectionHandle, MultipathConfig, Order, PathScheduler, SchedulerFactory, SchedulerPolicy, Side,
     TransportConfig, Waiting,
+    observe::{FrameInfo, ObserverEvent, PacketKind},
     streams::{Dir, StreamId},
 };
 use thalweg_units::Instant;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+#[test]
+fn the_first_packet_after_the_handshake_lets_the_client_open_paths() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let shared = log.clone();
+    let observer = watch(move |side, _, event| {
+        if let ObserverEvent::PacketSent(packet) = event
+            && (side, packet.kind) == (Side::Server, PacketKind::OneRtt)
+        {
+            shared.lock().unwrap().push((packet.size, packet.frames.to_vec()));
+        }
+    });
+    let mut world = World::new(Setup { observer: Some(observer), ..setup() });
+    let handle = world.handshake();
+    world.transfer(handle, true, 50_000, LIMIT).unwrap();
+    let log = log.lock().unwrap();
+    let (size, frames) = &log[0];
+    assert!(frames.contains(&FrameInfo::HandshakeDone), "{frames:?}");
+    let first_of = |wanted| {
+        let is_it = |frame: &FrameInfo| matches!(frame, FrameInfo::PathNewConnectionId { path, sequence: 0, .. } if *path == wanted);
+        frames.iter().any(is_it)
+    };
+    assert!((1..=3).all(first_of), "{frames:?}");
+    assert!(frames.len() == 4 && *size < 200, "{size} bytes of {frames:?}");
+    let done = |frames: &[FrameInfo]| frames.contains(&FrameInfo::HandshakeDone);
+    assert_eq!(log.iter().filter(|(_, frames)| done(frames)).count(), 1, "it was sent again, and nothing was lost");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use thalweg_units::{Duration, Instant};
 
 use super::{
     Connection,
+    cids::PathCids,
     event::{EndpointEvent, PathEvent},
     frames::Received,
     paths::{Path, PathControl, PathKey, PathSet, Several, Spin, Stage, mtu_discovery},
@@ -95,6 +96,39 @@ pub struct PathReport {
     pub bytes_received: u64,
     /// Counters.
     pub stats: PathStats,
+}
+
+/// Frames about paths in a packet.
+pub(super) struct ControlWriter<'a> {
+    pub buf: &'a mut Vec<u8>,
+    /// An offset in `buf` that they do not pass.
+    pub limit: usize,
+    /// What the packet holds, for when it is acknowledged or lost.
+    pub record: &'a mut SmallVec<[Control; 1]>,
+}
+
+impl ControlWriter<'_> {
+    /// Returns whether there was room.
+    fn write(&mut self, frame: PathFrame, control: PathControl) -> bool {
+        let frame = Frame::Path(frame);
+        let fits = self.buf.len() + frame.encoded_len() <= self.limit;
+        if fits {
+            frame.encode(self.buf);
+            self.record.push(Control::Path(control));
+        }
+        fits
+    }
+
+    /// The next connection ID that is to be announced for a path. Returns whether there was one, and room for it.
+    fn write_cid(&mut self, path: &mut PathCids) -> bool {
+        let Some(new) = path.local.poll_announce() else { return false };
+        let control = PathControl::NewConnectionId(path.space, new.sequence);
+        let is_written = self.write(PathFrame::NewConnectionId { path: path.space.0.into(), new }, control);
+        if !is_written {
+            path.local.on_lost(new.sequence);
+        }
+        is_written
+    }
 }
 
 impl Connection {
@@ -472,19 +506,18 @@ impl Connection {
         }
     }
 
+    /// Appends a connection ID for each further path, as far as they fit.
+    pub(super) fn write_first_path_cids(&mut self, mut packet: ControlWriter<'_>) {
+        for path in &mut self.cids.further {
+            packet.write_cid(path);
+        }
+    }
+
     fn write_path_control_of_several(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SmallVec<[Control; 1]>) {
         let Some(several) = self.paths.several_mut() else { return };
-        let mut write = |frame: PathFrame, control: PathControl| {
-            let frame = Frame::Path(frame);
-            let fits = buf.len() + frame.encoded_len() <= limit;
-            if fits {
-                frame.encode(buf);
-                record.push(Control::Path(control));
-            }
-            fits
-        };
+        let mut packet = ControlWriter { buf, limit, record };
         while let Some((control, frame)) = several.poll() {
-            if !write(frame, control) {
+            if !packet.write(frame, control) {
                 several.put_back(control);
                 return;
             }
@@ -493,18 +526,12 @@ impl Connection {
             let (space, number) = (path.space, path.space.0.into());
             while let Some(sequence) = path.remote.poll_retire() {
                 let control = PathControl::RetireConnectionId(space, sequence);
-                if !write(PathFrame::RetireConnectionId { path: number, sequence }, control) {
+                if !packet.write(PathFrame::RetireConnectionId { path: number, sequence }, control) {
                     path.remote.on_retire_lost(sequence);
                     return;
                 }
             }
-            while let Some(new) = path.local.poll_announce() {
-                let control = PathControl::NewConnectionId(space, new.sequence);
-                if !write(PathFrame::NewConnectionId { path: number, new }, control) {
-                    path.local.on_lost(new.sequence);
-                    return;
-                }
-            }
+            while packet.write_cid(path) {}
         }
     }
 
@@ -526,7 +553,7 @@ impl Connection {
 
     /// The packet with a frame about a path was lost.
     pub(super) fn on_path_control_lost(&mut self, control: PathControl) {
-        let of_path = |space: DataSpace| move |path: &&mut super::cids::PathCids| path.space == space;
+        let of_path = |space: DataSpace| move |path: &&mut PathCids| path.space == space;
         match control {
             PathControl::NewConnectionId(space, sequence) => {
                 if let Some(path) = self.cids.further.iter_mut().find(of_path(space)) {

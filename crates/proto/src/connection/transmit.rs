@@ -8,6 +8,7 @@ use thalweg_units::Instant;
 use super::{
     Connection,
     lifecycle::{CloseFrame, Phase},
+    multipath::ControlWriter,
     open_packet::{Content, OpenPacket},
     paths::{Order, Path, PathKey, PathSet, Stage, Waiting, challenge_data},
     repeat::{Underway, Worth},
@@ -15,6 +16,8 @@ use super::{
 };
 use crate::{Side, crypto::TAG_LEN, error::TransportErrorCode, frame::Frame, observe::Limit, udp::Transmit};
 
+/// The most bytes of frames that a client has to have before it opens further paths: IDs of a dozen paths.
+const MOST_CONFIRMATION: usize = 600;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
@@ -37,6 +40,7 @@ impl Connection {
                     false if self.paths.is_held() => None,
                     false => self
                         .transmit_probing(now, buf)
+                        .or_else(|| self.transmit_confirmation(now, path, buf))
                         .or_else(|| self.transmit_mtu_probe(now, path, buf))
                         .or_else(|| self.transmit_batch(now, path, most, true, buf))
                         .or_else(|| self.transmit_again(now, path, most, buf)),
@@ -116,6 +120,26 @@ impl Connection {
             self.transmit_sooner(now, key, max_segments, buf)
                 .or_else(|| self.transmit_again(now, key, max_segments, buf))
         })
+    }
+
+    /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own ahead of what else waits:
+    /// with both, a client opens another path. On a slow first path, each byte that goes before keeps the others unused
+    /// for the time that it takes. If it is lost, what it held leaves with other frames.
+    fn transmit_confirmation(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let is_wanted = self.handshake.done_pending && self.paths.several().is_some() && self.paths[path].validated;
+        if !is_wanted || !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {
+            return None;
+        }
+        let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
+        packet.ack_eliciting = true;
+        let limit = packet.mark.payload_pos() + MOST_CONFIRMATION;
+        self.write_handshake_done(buf, limit, &mut packet);
+        self.write_first_path_cids(ControlWriter { buf, limit, record: &mut packet.frames.control });
+        let flight = (packet.space, packet.mark.number);
+        self.finish_packet(now, buf, packet, None);
+        self.repeat.on_flight(&[flight], buf.len());
+        self.paths[path].sent += buf.len() as u64;
+        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 
     /// What other paths have under way and this one has not sent, as far as it lets it out.
@@ -333,9 +357,14 @@ impl Connection {
     }
 
     /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like
-    /// everything else, so that RFC 9002 section 7 holds.
+    /// everything else, so that RFC 9002 section 7 holds, and until larger datagrams would be of use: who only receives
+    /// sends nothing but acknowledgments, and those of 80 ms wait behind a probe at 150 kbps.
     fn transmit_mtu_probe(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !self.handshake.confirmed || !self.paths[path].validated {
+            return None;
+        }
+        let full = self.recovery.path(self.paths[path].id)?.datagram_size();
+        if self.streams.unsent() < u64::from(full) && !self.datagrams.is_used() {
             return None;
         }
         if !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {

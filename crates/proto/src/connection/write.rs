@@ -44,12 +44,14 @@ impl Connection {
         let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
         let (spaces, gone) = self.spaces_with_keys(path);
         for &space in &spaces[gone..] {
-            let wanted = self.wanted(now, space, content);
-            let Some(content) = wanted else { continue };
+            let Some(wanted) = self.wanted(now, space, content) else { continue };
+            if space == SpaceId::Initial && self.is_initial_over(now, content) {
+                continue;
+            }
             let tag = if open.is_some() { TAG_LEN } else { 0 };
             let used = buf.len() + tag - start;
             if room < used + MIN_PACKET
-                || (space == SpaceId::Initial && room < usize::from(MIN_INITIAL) && content == Content::All)
+                || (space == SpaceId::Initial && room < usize::from(MIN_INITIAL) && wanted == Content::All)
             {
                 continue;
             }
@@ -57,7 +59,7 @@ impl Connection {
                 self.finish_packet(now, buf, previous, None);
             }
             let mut packet = self.begin_packet(buf, space, path, ecn);
-            self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, content);
+            self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, wanted);
             // A packet that turns out empty is dropped, unless the one before it counts on its padding.
             if buf.len() == packet.mark.payload_pos() && !pad {
                 buf.truncate(packet.mark.start);
@@ -75,10 +77,27 @@ impl Connection {
             self.repeat.on_owed_datagram();
         }
         if let Some(last) = open {
-            let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
+            let is_padded = pad || self.is_first_after_move(path);
+            let pad_to = is_padded.then_some(start + usize::from(MIN_INITIAL).min(room));
             self.finish_packet(now, buf, last, pad_to);
         }
         self.repeat.on_flight(&flight, buf.len() - start);
+    }
+
+    /// Whether the client has moved to this path, and its datagram is the first that is no probe: the one that the
+    /// server follows. It may answer with three times what came from the new address until that is validated (RFC 9000
+    /// sections 8.1 and 9.3), and a client that only receives has nothing but acknowledgments to send.
+    fn is_first_after_move(&self, path: PathKey) -> bool {
+        let moved = &self.paths[path];
+        self.side == Side::Client && moved.validation.timer().is_some() && moved.sent <= u64::from(MIN_INITIAL)
+    }
+
+    /// Whether an Initial packet would say nothing that a Handshake packet of ours does not say. The server has
+    /// discarded its Initial keys by the time it could acknowledge one (RFC 9001 section 4.9.1), and that the client
+    /// has Handshake keys acknowledges the server's Initial packets. Nor need the datagram have 1200 bytes then: a
+    /// Handshake packet validates the address (RFC 9000 section 8.1). A thin way up takes long for what is padded.
+    fn is_initial_over(&self, now: Instant, content: Content) -> bool {
+        self.side == Side::Client && self.wanted(now, SpaceId::Handshake, content).is_some()
     }
 
     /// What a space has to say, if it may: `None` if nothing.
@@ -331,15 +350,20 @@ impl Connection {
         }
     }
 
-    /// Frames of the connection itself, most urgent first.
-    fn write_connection_control(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let record = &mut packet.frames.control;
-        let fits = |buf: &Vec<u8>, frame: &Frame<'_>| buf.len() + frame.encoded_len() <= limit;
-        if self.handshake.done_pending && fits(buf, &Frame::HandshakeDone) {
+    /// HANDSHAKE_DONE, if it is due and fits.
+    pub(super) fn write_handshake_done(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+        if self.handshake.done_pending && buf.len() + Frame::HandshakeDone.encoded_len() <= limit {
             self.handshake.done_pending = false;
             Frame::HandshakeDone.encode(buf);
-            record.push(Control::HandshakeDone);
+            packet.frames.control.push(Control::HandshakeDone);
         }
+    }
+
+    /// Frames of the connection itself, most urgent first.
+    fn write_connection_control(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+        self.write_handshake_done(buf, limit, packet);
+        let record = &mut packet.frames.control;
+        let fits = |buf: &Vec<u8>, frame: &Frame<'_>| buf.len() + frame.encoded_len() <= limit;
         // With several paths the first one's frames name it too (draft-ietf-quic-multipath-21 section 3.2).
         let of_path = self.paths.several().map(|_| u64::from(DataSpace::FIRST.0));
         let retire_len = if of_path.is_some() { 4 + 1 } else { 1 } + 8;

@@ -360,6 +360,11 @@ impl Streams {
         count(Ready::Free) > 0 || (count(Ready::Fresh) > 0 && outgoing.credit() > 0)
     }
 
+    /// Bytes of all streams that were never sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.outgoing.unsent
+    }
+
     /// The sum of the bytes of all streams sent at least once.
     pub(crate) fn data_sent(&self) -> u64 {
         self.outgoing.data_sent()

@@ -256,6 +256,10 @@ impl World {
         let host = if of_client { &mut self.client } else { &mut self.server };
         let mut gone = Vec::new();
         for (&handle, connection) in &mut host.connections {
+            if connection.is_multipath() {
+                // As hosts do: it has connection IDs for further paths before it sends.
+                host.endpoint.update(handle, connection);
+            }
             let mut batches = 0;
             while let Some(transmit) = connection.poll_transmit(now, host.max_segments, &mut self.buf) {
                 assert_eq!(transmit.size, self.buf.len());
