@@ -334,7 +334,10 @@ impl Facts {
             ack.mend(self.stack(), self.waits.credit.delay_exponent);
         }
         self.late.read(now, number_of_data(data).is_some());
-        self.back.arrived(now, size_of(data));
+        match self.stack() {
+            Stack::Quiche => self.back.arrived_of_rest(now, size_of(data), number_of_data(data).is_none()),
+            _ => self.back.arrived(now, size_of(data)),
+        }
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
         if let Some(number) = number_of_data(data) {

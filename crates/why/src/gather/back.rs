@@ -14,6 +14,15 @@ const ALIKE: f64 = 0.8;
 /// Faster than the large packets by this, something is.
 const FASTER: f64 = 1.3;
 
+/// Times between arrivals of small packets that are kept, as they get more every second one of them.
+const KEPT: usize = 2048;
+/// So many of them, and this share, are at one rate …
+const MANY: usize = 8;
+const MOSTLY: f64 = 0.4;
+/// … within this ratio, and by this ratio more than are at one interval.
+const WIDTH: f64 = 1.02;
+const MORE: f64 = 1.25;
+
 /// Packets that arrived at the sender. Rates in bytes on the wire per millisecond.
 #[derive(Debug, Default)]
 pub(crate) struct Back {
@@ -22,14 +31,75 @@ pub(crate) struct Back {
     before: Option<f64>,
     last: Option<(f64, u64)>,
     bytes: u64,
+    /// What the log says that is left of a datagram after the packet that came last, at most, where it says so.
+    left: Option<(f64, u64)>,
     /// The fastest that a large packet came behind another one, and the second.
     fastest: [f64; 2],
     /// By bytes, how fast packets came behind each other: acknowledgments alone, and all others.
     small: Bins,
     others: Bins,
+    pace: Pace,
+}
+
+/// How small packets came behind each other.
+#[derive(Debug)]
+struct Pace {
+    /// Bytes on the wire, and milliseconds since the packet before.
+    gaps: Vec<(f64, f64)>,
+    every: u64,
+    seen: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { gaps: Vec::new(), every: 1, seen: 0 }
+    }
+}
+
+impl Pace {
+    fn add(&mut self, bytes: f64, apart: f64) {
+        if self.seen.is_multiple_of(self.every) {
+            self.gaps.push((bytes, apart));
+        }
+        self.seen += 1;
+        if self.gaps.len() >= KEPT {
+            self.every *= 2;
+            let mut at = 0;
+            self.gaps.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+        }
+    }
+
+    /// The rate at which most came, if they did so at one rate rather than at one interval: who answers packets that
+    /// come evenly does so at one interval, whatever the size of an answer. A busy link takes longer for a larger one.
+    fn rate(&self) -> Option<f64> {
+        let most = |values: &mut dyn Iterator<Item = f64>| {
+            let mut values: Vec<f64> = values.collect();
+            values.sort_by(f64::total_cmp);
+            let within = |from: usize| values.partition_point(|value| *value <= WIDTH * values[from]) - from;
+            let from = (0..values.len()).max_by_key(|from| within(*from))?;
+            Some((within(from), values[from + within(from) / 2]))
+        };
+        let (at_rate, rate) = most(&mut self.gaps.iter().map(|(bytes, apart)| bytes / apart))?;
+        let (at_interval, _) = most(&mut self.gaps.iter().map(|(_, apart)| *apart))?;
+        let is_mostly = at_rate >= MANY && at_rate as f64 >= MOSTLY * self.gaps.len() as f64;
+        (is_mostly && at_rate as f64 >= MORE * at_interval as f64).then_some(rate)
+    }
 }
 
 impl Back {
+    /// A packet of so many bytes arrived, by a log that gives each packet the bytes of its datagram that were left: what
+    /// follows a packet with a long header at once has been counted with it.
+    pub(super) fn arrived_of_rest(&mut self, now: f64, size: u64, is_long: bool) {
+        let is_counted = self.left.is_some_and(|(at, left)| at == now && size < left);
+        self.left = is_long.then_some((now, size));
+        if !is_counted {
+            self.arrived(now, size);
+        }
+    }
+
     pub(super) fn arrived(&mut self, now: f64, size: u64) {
         self.first.get_or_insert(now);
         match &mut self.last {
@@ -50,6 +120,9 @@ impl Back {
         if let Some(before) = self.before.replace(at).filter(|before| at > *before) {
             let rate = bytes as f64 / (at - before);
             (if bytes < SMALL { &mut self.small } else { &mut self.others }).add(rate, bytes as f64);
+            if bytes < SMALL {
+                self.pace.add(bytes as f64, at - before);
+            }
             if bytes >= LARGE {
                 let [first, second] = self.fastest;
                 self.fastest = if rate > first { [rate, first] } else { [first, second.max(rate)] };
@@ -82,6 +155,54 @@ impl Back {
         let is_busy = |rate: &f64| self.bytes as f64 > 0.4 * rate * (last - begin);
         let [first, second] = self.fastest;
         let large = Some(first).filter(|rate| !is_sparse && second > ALIKE * first && is_busy(rate));
-        self.common().or(large).filter(is_full)
+        self.common().or_else(|| self.pace.rate()).or(large).filter(is_full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many acknowledgments, of which every third is larger, by how long each takes after the one before.
+    fn acknowledgments(count: u64, apart: impl Fn(u64, f64) -> f64) -> Back {
+        let (mut back, mut now) = (Back::default(), 0.0);
+        for number in 0..count {
+            let size = 31 + 2 * (number % 3 / 2);
+            now += apart(number, (size + HEADERS) as f64);
+            back.arrived(now, size);
+        }
+        back
+    }
+
+    #[test]
+    fn acknowledgments_of_several_sizes_at_one_rate_come_over_a_busy_link() {
+        let thin = |back: &Back| back.thin(true);
+        let busy = thin(&acknowledgments(60, |_, bytes| bytes / 10.0)).unwrap();
+        assert!((busy / 10.0 - 1.0).abs() < 0.02, "{busy}");
+        assert_eq!(thin(&acknowledgments(60, |_, _| 6.0)), None, "what they answer came at one interval");
+        let jittered = |number: u64, _| 6.0 + 0.3 * (number * 7 % 10) as f64;
+        assert_eq!(thin(&acknowledgments(60, jittered)), None);
+        assert_eq!(thin(&acknowledgments(8, |_, bytes| bytes / 10.0)), None, "a few may be chance");
+        let rarely = |number: u64, bytes: f64| if number % 4 == 0 { bytes / 10.0 } else { number as f64 };
+        assert_eq!(thin(&acknowledgments(200, rarely)), None);
+    }
+
+    #[test]
+    fn what_is_left_of_a_datagram_is_counted_once() {
+        let mut back = Back::default();
+        for (size, is_long) in [(1200, true), (1152, true), (1066, false), (40, false)] {
+            back.arrived_of_rest(10.0, size, is_long);
+        }
+        assert_eq!(back.bytes, 1200 + HEADERS + 40, "a packet with a short header is the last of its datagram");
+        back.arrived_of_rest(11.0, 1200, true);
+        back.arrived_of_rest(12.0, 1152, false);
+        assert_eq!(back.bytes, 1240 + 1200 + 1152 + 3 * HEADERS);
+    }
+
+    #[test]
+    fn what_is_kept_of_arrivals_is_bounded() {
+        let back = acknowledgments(100_000, |_, bytes| bytes / 10.0);
+        assert!(back.pace.gaps.len() < KEPT);
+        assert!(back.thin(true).is_some_and(|rate| (rate / 10.0 - 1.0).abs() < 0.02));
     }
 }
