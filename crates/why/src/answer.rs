@@ -416,6 +416,8 @@ type Ran = Vec<(World, Option<Duration>)>;
 /// Those in which a policer drops what was lost.
 fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyError> {
     let (is_sure, is_dense) = (reading.is_surely_policed(), reading.is_densely_policed());
+    // Rules that are assumed send a little otherwise, and what a policer drops grows with it.
+    let nearly = if reading.is_assumed { 1.0 + NEAR_OF_OTHERS } else { ENOUGH * ENOUGH };
     let mut explained = Vec::new();
     for (world, _) in ran {
         for (at, world) in reading.policed(world).into_iter().enumerate() {
@@ -426,7 +428,7 @@ fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyErro
                 let world = World { seed, ..world.clone() };
                 let (again, lost) = runs.one(&world)?;
                 let (is_alike, enough) = if is_sure {
-                    (lost * 3 >= reading.declared_lost, ENOUGH * ENOUGH)
+                    (lost * 3 >= reading.declared_lost, nearly)
                 } else {
                     let is_alike =
                         lost * 5 >= reading.declared_lost * 3 && lost * 3 <= reading.declared_lost * 5 + others;

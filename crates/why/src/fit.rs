@@ -158,7 +158,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         // A bucket also explains what came through, and late packets do not fit it: few losses are enough for it.
         policed: bucket
             .filter(|fit| !fit.is_queue)
-            .map(|fit| Policed::of(&fit, &levels.chance))
+            .map(|fit| Policed::of(&fit, &levels.chance, trains(facts)))
             .or_else(|| policed(facts, &levels.chance).filter(|policed| policed.is_believed(facts.has_frames()))),
         drop,
         zero,
@@ -187,7 +187,7 @@ impl Reading {
     pub(crate) fn policed(&self, world: &World) -> Vec<World> {
         let Some(policed) = &self.policed else { return Vec::new() };
         // Some of it has come through faster; otherwise it is the bottleneck itself, with a short queue.
-        let is_guess = self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
+        let is_guess = !policed.is_outrun && self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
         let is_own = |rate: Rate| {
             rate < world.path.rate.mul_ratio(9, 10) && !(is_guess && rate.mul_ratio(23, 20) > self.seen_rate)
         };
@@ -343,7 +343,7 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             .sum();
         around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
     });
-    let trains = rates.trains.quantile(0.5).filter(|_| rates.trains.total() >= TRAINS || !is_ours);
+    let trains = trains(facts);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
     let (is_late, is_thin) = (facts.reads() > 0.0, thin(facts, top, end - first).is_some());
@@ -384,6 +384,12 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
             (middle.max(low) * on_wire, Some((low * on_wire, most * on_wire)), top * on_wire)
         }
     }
+}
+
+/// The rate at which packets that left together came apart, bytes of UDP payload per millisecond.
+fn trains(facts: &Facts) -> Option<f64> {
+    let trains = &facts.flight.rates.trains;
+    trains.quantile(0.5).filter(|_| trains.total() >= TRAINS || facts.stack() != Stack::Ours)
 }
 
 /// A queue may drain this much faster than the rate that was read, a ratio.

@@ -36,10 +36,20 @@ pub(super) struct Policed {
     pub(super) is_sure: bool,
     /// Whether losses are closer together than they are by chance.
     pub(super) is_dense: bool,
+    /// Whether packets that left together came apart faster than it lets them through. Behind a short queue they come
+    /// apart at its rate.
+    pub(super) is_outrun: bool,
 }
+
+/// So much faster than the bucket's rate packets came apart that it is not the bottleneck's, a ratio.
+const OUTRUN: f64 = 1.5;
 
 /// So many losses that a bucket explains make it sure.
 const SURE: usize = 8;
+
+fn is_outrun(rate: f64, trains: Option<f64>) -> bool {
+    trains.is_some_and(|trains| trains > OUTRUN * rate)
+}
 
 impl Policed {
     /// Without frames, what was declared lost may have come late: a few such losses are no policer's.
@@ -47,14 +57,16 @@ impl Policed {
         self.is_sure || has_frames
     }
 
-    /// The policer that a bucket is, with the losses by chance that are not its own.
-    pub(super) fn of(fit: &Fit, chance: &[u64]) -> Policed {
+    /// The policer that a bucket is, with the losses by chance that are not its own, if packets came apart at the rate of
+    /// `trains`, bytes per millisecond.
+    pub(super) fn of(fit: &Fit, chance: &[u64], trains: Option<f64>) -> Policed {
         let policer = |bucket: &Bucket| Policer { rate: rate_of(bucket.rate), burst: (bucket.burst as u64).max(3000) };
         let mut policers = vec![policer(&fit.bucket)];
         policers.extend(fit.bounds.iter().filter(|bucket| **bucket != fit.bucket).map(policer));
         let others = fit.others.iter().copied().filter(|index| chance.binary_search(index).is_ok()).collect();
         let is_sure = fit.bucket.own >= SURE;
-        Policed { policers, others, own: fit.own.clone(), is_sure, is_dense: true }
+        let is_outrun = is_outrun(fit.bucket.rate, trains);
+        Policed { policers, others, own: fit.own.clone(), is_sure, is_dense: true, is_outrun }
     }
 }
 
@@ -184,7 +196,7 @@ pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let is_dense = is_dense(&own.iter().map(|point| point.index).collect::<Vec<_>>(), facts.flight.packets);
     let own = own.iter().map(|point| point.time).collect();
     let policer = Policer { rate: rate_of(rate), burst };
-    Some(Policed { policers: vec![policer], others, own, is_sure, is_dense })
+    Some(Policed { policers: vec![policer], others, own, is_sure, is_dense, is_outrun: false })
 }
 
 #[cfg(test)]
@@ -257,8 +269,16 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_come_apart_at_the_rate_of_a_bucket_have_waited_in_it() {
+        assert!(!is_outrun(1000.0, None), "nothing is known");
+        assert!(!is_outrun(1000.0, Some(1100.0)), "a short queue");
+        assert!(is_outrun(1000.0, Some(2000.0)), "what passes a policer does not wait");
+    }
+
+    #[test]
     fn few_losses_of_a_log_without_frames_may_be_late_packets() {
-        let few = Policed { policers: vec![], others: vec![], own: vec![], is_sure: false, is_dense: true };
+        let few =
+            Policed { policers: vec![], others: vec![], own: vec![], is_sure: false, is_dense: true, is_outrun: false };
         assert!(few.is_believed(true) && !few.is_believed(false));
         assert!(Policed { is_sure: true, ..few }.is_believed(false));
     }
