@@ -9,18 +9,21 @@ const OF_RFC: &str = "probe=rfc, ack-allowance=always, ack-rate=off, mark=reduce
 
 /// The recovery policies of the stack that wrote the log, as near as ours come to them.
 pub(super) fn assumed(facts: &Facts) -> String {
-    of(facts.stack(), if facts.window.is_halved() { "new-reno" } else { "cubic" })
+    let controller = if facts.window.is_halved() { "new-reno" } else { "cubic" };
+    of(facts.stack(), controller, facts.window.is_restored())
 }
 
-fn of(stack: Stack, controller: &str) -> String {
+fn of(stack: Stack, controller: &str, is_restored: bool) -> String {
     let rest = match stack {
         // Both pace by the smoothed round trip, whatever it is after a silence.
         Stack::Quinn => "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed",
         // CUBIC undoes a reduction when its packets come after all.
         Stack::Noq if controller == "cubic" => "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed",
         Stack::Noq => "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed",
-        // Without pacing; its packet threshold grows with the reordering that it sees.
-        Stack::Quiche => "start=hystart++, reordering=adaptive, undo=episode, pacing=off",
+        // Without pacing; its packet threshold grows with the reordering that it sees. Its CUBIC undoes reductions by
+        // few losses, but never goes back to slow start, which may have been left for a packet that came late.
+        Stack::Quiche if is_restored => "start=hystart++, reordering=adaptive, undo=episode, pacing=off",
+        Stack::Quiche => "start=hystart++, reordering=adaptive, undo=off, pacing=off",
         Stack::Ours | Stack::Other => "start=standard, reordering=fixed, undo=off",
     };
     format!("controller={controller}, {rest}, {OF_RFC}")
@@ -39,10 +42,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reduction_that_is_not_seen_to_be_undone_is_not() {
+        let of = |is_restored| of(Stack::Quiche, "cubic", is_restored);
+        assert!(of(true).contains("undo=episode") && of(false).contains("undo=off"));
+    }
+
+    #[test]
     fn the_variants_are_other_rules() {
         for stack in [Stack::Quinn, Stack::Noq, Stack::Quiche, Stack::Other] {
             for controller in ["cubic", "new-reno"] {
-                let policies: Policies = of(stack, controller).parse().unwrap();
+                let policies: Policies = of(stack, controller, true).parse().unwrap();
                 let variants = variants(&policies);
                 assert_eq!(variants.len(), 3, "{stack:?}");
                 assert!(!variants.contains(&policies));
