@@ -1,6 +1,6 @@
 //! The rules of senders that do not log them: those that their stacks ship.
 
-use thalweg_recovery::Policies;
+use thalweg_recovery::{Policies, ReorderingPolicy};
 
 use crate::gather::{Facts, Stack};
 
@@ -10,7 +10,24 @@ const OF_RFC: &str = "probe=rfc, ack-allowance=always, ack-rate=off, mark=reduce
 /// The recovery policies of the stack that wrote the log, as near as ours come to them.
 pub(super) fn assumed(facts: &Facts) -> String {
     let controller = if facts.window.is_halved() { "new-reno" } else { "cubic" };
-    of(facts.stack(), controller, facts.window.is_restored())
+    let rules = of(facts.stack(), controller, facts.window.is_restored());
+    let mut late: Vec<f64> = facts.flight.losses.late.iter().map(|late| late.by).collect();
+    late.sort_by(f64::total_cmp);
+    let usual = late.get(late.len() / 2).copied().zip(facts.round_trips().quantile(0.5));
+    if facts.stack() == Stack::Quiche && usual.is_some_and(|(late, round_trip)| is_too_late(late, round_trip)) {
+        return rules.replace(ADAPTIVE, "reordering=time-only");
+    }
+    rules
+}
+
+/// What is nearest to a packet threshold that grows.
+const ADAPTIVE: &str = "reordering=adaptive";
+/// The most that quiche waits for packets that come late, of the round trip.
+const TOLERATED: f64 = 0.25;
+
+/// Whether packets that are late by so much are declared lost however often that was seen to be wrong.
+fn is_too_late(late: f64, round_trip: f64) -> bool {
+    late > TOLERATED * round_trip
 }
 
 fn of(stack: Stack, controller: &str, is_restored: bool) -> String {
@@ -33,7 +50,11 @@ fn of(stack: Stack, controller: &str, is_restored: bool) -> String {
 pub(crate) fn variants(policies: &Policies) -> Vec<Policies> {
     const CHOICES: [&str; 6] =
         ["undo=off", "undo=episode", "start=standard", "start=hystart++", "pacing=off", "pacing=on"];
-    let others = CHOICES.into_iter().filter_map(|choice| policies.clone().with(choice).ok());
+    // Other thresholds than those of RFC 9002 are only near to what a stack has.
+    const REORDERING: [&str; 3] = ["reordering=fixed", "reordering=time-only", "reordering=adaptive"];
+    let is_near = policies.reordering != ReorderingPolicy::Fixed;
+    let reordering = REORDERING.into_iter().filter(|_| is_near);
+    let others = CHOICES.into_iter().chain(reordering).filter_map(|choice| policies.clone().with(choice).ok());
     others.filter(|other| other != policies).collect()
 }
 
@@ -48,12 +69,18 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_come_later_than_is_ever_tolerated_are_lost_each_time() {
+        assert!(is_too_late(30.0, 100.0) && !is_too_late(20.0, 100.0));
+        assert!(of(Stack::Quiche, "cubic", false).contains(ADAPTIVE));
+    }
+
+    #[test]
     fn the_variants_are_other_rules() {
         for stack in [Stack::Quinn, Stack::Noq, Stack::Quiche, Stack::Other] {
             for controller in ["cubic", "new-reno"] {
                 let policies: Policies = of(stack, controller, true).parse().unwrap();
                 let variants = variants(&policies);
-                assert_eq!(variants.len(), 3, "{stack:?}");
+                assert_eq!(variants.len(), if stack == Stack::Quiche { 5 } else { 3 }, "{stack:?}");
                 assert!(!variants.contains(&policies));
             }
         }
