@@ -161,8 +161,9 @@ impl Log {
             )));
         }
         let untold = |reason: &str| WhyError::Untold(reason.to_owned());
-        untold::limits(facts).map_err(untold)?;
-        let reading = fit(facts).map_err(untold)?;
+        let reading = fit(facts);
+        untold::limits(facts, reading.as_ref().ok()).map_err(untold)?;
+        let reading = reading.map_err(untold)?;
         let mut runs = Runs::default();
         let worlds = readings(&reading, &mut runs)?;
         let (world, again) = worlds.first().cloned().unwrap_or((reading.world.clone(), None));

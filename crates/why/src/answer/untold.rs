@@ -1,21 +1,38 @@
 //! What a log without frames does not tell, although something shows: then there is no answer rather than a guess.
 
+use thalweg_units::Rate;
+
 use crate::Cause;
+use crate::fit::Reading;
 use crate::gather::Facts;
+use crate::world::HEADERS;
 
 /// In so much of the time something else than the window may hold the sender back before it matters; a share.
 const MOST: f64 = 0.1;
 
 /// A sender that did not fill its window while data were on their way waited for credit or for the application.
-pub(super) fn limits(facts: &Facts) -> Result<(), &'static str> {
+pub(super) fn limits(facts: &Facts, reading: Option<&Reading>) -> Result<(), &'static str> {
     let Some((first, last)) = facts.waits.span.filter(|_| !facts.has_frames()) else { return Ok(()) };
     if facts.unused() <= MOST * (last - first) {
+        return Ok(());
+    }
+    // What shows how fast the path is: where its rate never showed, what was sent says nothing of it.
+    let shown = reading.filter(|reading| reading.unknown_rate.is_none_or(|(low, high)| high < low.mul_ratio(3, 2)));
+    let bytes = facts.flight.delivered() + HEADERS * facts.flight.packets;
+    let end = facts.flight.last_payload.unwrap_or(last);
+    if shown.is_some_and(|reading| is_full(bytes, end - first, reading.world.path.rate)) {
         return Ok(());
     }
     Err(
         "it has no frames: it does not tell a receive window from an application that waits, and the sender did not fill \
          its congestion window; log both ends, or limits in the application",
     )
+}
+
+/// Whether so many bytes in so many milliseconds leave less of the path's rate unused than matters: then nothing that held
+/// the sender back can have cost more.
+fn is_full(bytes: u64, time: f64, rate: Rate) -> bool {
+    bytes as f64 >= (1.0 - MOST) * rate.bps() as f64 / 8000.0 * time
 }
 
 /// A packet that was declared lost may have come late: only acknowledgments say so.
@@ -28,4 +45,15 @@ pub(super) fn losses(facts: &Facts, primary: Option<Cause>) -> Result<(), &'stat
         "it has no frames: it does not tell packets that were lost from packets that came late, and one of them cost most; \
          log the receiver",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_was_full_was_held_back_by_nothing_else() {
+        let rate = Rate::from_bps(8_000_000);
+        assert!(is_full(950_000, 1000.0, rate) && !is_full(850_000, 1000.0, rate));
+    }
 }
