@@ -24,8 +24,9 @@ pub(crate) struct Late {
     pub(crate) excess: Bins,
     /// Those of the times between such instants that are longer than the pacer asks for.
     overdue: Bins,
-    /// The first of such instants, milliseconds.
-    fired: Vec<f64>,
+    /// The first of such instants, milliseconds, and whether something has left for an arrival since the one before.
+    fired: Vec<(f64, bool)>,
+    is_prompted: bool,
 }
 
 impl Late {
@@ -61,8 +62,9 @@ impl Late {
                 if let (Some((at, bytes)), Some(rate), true) = (*last, self.rate, is_paced && !is_prompted) {
                     let due = bytes as f64 / rate;
                     self.bursts.add(now - at, 1.0);
+                    let is_anew = core::mem::take(&mut self.is_prompted);
                     if self.fired.len() < FIRED {
-                        self.fired.push(now);
+                        self.fired.push((now, is_anew));
                     }
                     let excess = now - at - due;
                     self.excess.add(excess.max(1e-3), 1.0);
@@ -70,6 +72,7 @@ impl Late {
                         self.overdue.add(now - at, 1.0);
                     }
                 }
+                self.is_prompted |= is_prompted;
                 *last = Some((now, size));
             }
         }
@@ -83,10 +86,15 @@ impl Late {
     }
 
     /// Of what the sender's timers are multiples, milliseconds; zero where they are in time.
-    pub(crate) fn timers(&self, is_capped: bool) -> f64 {
+    pub(crate) fn timers(&self, is_capped: bool, has_pauses: bool) -> f64 {
         let (Some(least), Some(excess)) = (self.bursts.quantile(0.1), self.excess.quantile(0.5)) else { return 0.0 };
         let is_seen = self.bursts.total() >= 5.0;
-        if let Some(grid) = grid(&self.fired).filter(|grid| excess > grid / 8.0 && !is_capped) {
+        let instants: Vec<f64> = self.fired.iter().map(|(at, _)| *at).collect();
+        // A pacer goes on from what left for an arrival: only a late timer stands on the same grid as before.
+        // So does an application that sends a piece each time something has passed to and fro.
+        let is_anew = !has_pauses && self.fired.iter().skip(1).filter(|(_, is_anew)| *is_anew).count() >= ANEW;
+        let is_late = |grid: &f64| (is_anew || excess > grid / 8.0) && !is_capped;
+        if let Some(grid) = grid(&instants).filter(is_late) {
             return grid;
         }
         if is_seen && least >= LEAST && excess > LEAST / 4.0 && excess > least / 8.0 {
@@ -121,6 +129,8 @@ fn grid(instants: &[f64]) -> Option<f64> {
 
 /// So many instants are kept, and so many times between them show a grid, that are this near to it, a share.
 const FIRED: usize = 256;
+/// So many times something left for an arrival between them.
+const ANEW: usize = 4;
 const GRID: usize = 3;
 const NEAR: f64 = 0.02;
 
@@ -166,16 +176,38 @@ mod tests {
     #[test]
     fn few_departures_show_timers_that_are_late() {
         for departures in [3, 4, 20] {
-            assert_eq!(late(0.0, departures).timers(false), 0.0, "in time");
-            let timers = late(64.0, departures).timers(false);
+            assert_eq!(late(0.0, departures).timers(false, false), 0.0, "in time");
+            let timers = late(64.0, departures).timers(false, false);
             assert!((timers / 64.0 - 1.0).abs() < 0.02, "{departures}: {timers}");
         }
-        assert_eq!(late(64.0, 2).timers(false), 0.0, "one may be chance");
+        assert_eq!(late(64.0, 2).timers(false, false), 0.0, "one may be chance");
         for is_capped in [false, true] {
-            let timers = late(12.0, 200).timers(is_capped);
+            let timers = late(12.0, 200).timers(is_capped, false);
             assert!((timers / 12.0 - 1.0).abs() < 0.02, "of many the usual one tells: {timers}");
         }
-        assert_eq!(late(64.0, 4).timers(true), 0.0, "a limit that was set may have held them");
+        assert_eq!(late(64.0, 4).timers(true, false), 0.0, "a limit that was set may have held them");
+    }
+
+    #[test]
+    fn a_grid_that_arrivals_do_not_move_is_a_timers() {
+        let departures = |step: f64, arrivals: u32, has_pauses: bool| {
+            let mut late = Late::default();
+            // The pacer asks for less than that: by what left, the departures are in time.
+            late.rate(8.0 * 1200.0 * 1000.0 / (2.0 * step));
+            for number in 0..8 {
+                late.sent(100.0 + f64::from(number) * step, 1200, true);
+                if number < arrivals {
+                    let at = 100.0 + (f64::from(number) + 0.37) * step;
+                    late.read(at, true);
+                    late.sent(at, 1200, true);
+                }
+            }
+            late.timers(false, has_pauses)
+        };
+        assert_eq!(departures(26.0, 0, false), 0.0, "a pacer is as even");
+        assert!((departures(26.0, 5, false) / 26.0 - 1.0).abs() < 0.02, "{}", departures(26.0, 5, false));
+        assert_eq!(departures(26.0, 5, true), 0.0, "an application is as even");
+        assert_eq!(departures(2.0, 5, false), 0.0, "no host is that late");
     }
 
     #[test]
