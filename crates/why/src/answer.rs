@@ -51,6 +51,15 @@ const fn margin(cause: Cause) -> f64 {
 /// Rates between which a path's may be are far apart from this ratio on.
 const WIDE: u64 = 8;
 
+/// What is on its way each way in a handshake takes as long as a packet of this size, bytes.
+const FULL: u64 = 1500;
+
+/// How long a handshake may take in which nothing is lost. A host that reads late answers late, but waits for no timer.
+fn longest_handshake(world: &World) -> Duration {
+    let (path, host) = (&world.path, world.sender.host);
+    path.round_trip + path.rate.time_for(FULL) + path.back.time_for(FULL) + host.reads
+}
+
 /// So many runs are tried where chance decides much.
 const SEEDS: u64 = 4;
 
@@ -113,6 +122,12 @@ pub struct Answer {
 }
 
 impl Saving {
+    /// What a cause costs that costs no more than this: by what runs saved more, they differed by chance.
+    fn no_more_than(self, most: f64) -> Saving {
+        let over = (self.share - most).max(0.0);
+        Saving { share: self.share - over, from: self.from - over, to: self.to - over, ..self }
+    }
+
     /// Whether there is something to gain by it, by all that the log may mean.
     pub(crate) fn is_clear(&self) -> bool {
         self.share >= CLEAR || (self.share >= NOTHING && self.from >= -NEARLY * margin(self.cause))
@@ -210,6 +225,12 @@ impl Answer {
             let margin = margin(Cause::Handshake);
             for saving in self.savings.iter_mut().filter(|saving| saving.cause == Cause::Handshake) {
                 (saving.share, saving.from, saving.to) = (share, share - margin, (share + margin).min(1.0));
+            }
+        }
+        if !self.world.has(Cause::Interruption) && self.facts.course.handshake_losses.is_empty() {
+            let most = longest_handshake(&self.world).nanos() as f64 / self.completion.nanos().max(1) as f64;
+            for saving in self.savings.iter_mut().filter(|saving| saving.cause == Cause::Handshake) {
+                *saving = saving.no_more_than(most);
             }
         }
         self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -527,6 +548,19 @@ mod tests {
         // How long a handshake takes is known better.
         assert!(!is_clear(Cause::Handshake, 0.07, -0.015) && is_clear(Cause::Handshake, 0.07, -0.004));
         assert!(!is_clear(Cause::ChanceLoss, 0.04, 0.01));
+    }
+
+    #[test]
+    fn a_handshake_costs_no_more_than_it_takes() {
+        use crate::world::{Load, Path, Sender};
+        let path = Path::clean(Rate::from_bps(12_000_000), Duration::from_millis(20), 50_000);
+        let load = Load { bytes: 50_000, is_up: false, pieces: 1, pause: Duration::ZERO };
+        let world = World { path, credit: None, sender: Sender::default(), load, seed: 1 };
+        assert_eq!(longest_handshake(&world), Duration::from_millis(22), "a round trip and a packet each way");
+        let saving = Saving { cause: Cause::Handshake, share: 0.08, from: 0.05, to: 0.1 };
+        assert_eq!(saving.no_more_than(0.09), saving);
+        let less = saving.no_more_than(0.06);
+        assert!([less.share - 0.06, less.from - 0.03, less.to - 0.08].iter().all(|off| off.abs() < 1e-9), "{less:?}");
     }
 
     #[test]
