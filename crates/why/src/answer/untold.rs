@@ -29,8 +29,8 @@ pub(super) fn limits(facts: &Facts, reading: Option<&Reading>) -> Result<(), &'s
     )
 }
 
-/// Whether so many bytes in so many milliseconds leave less of the path's rate unused than matters: then nothing that held
-/// the sender back can have cost more.
+/// Whether so many bytes in so many milliseconds leave less of the path's rate unused than matters: then nothing that
+/// held the sender back can have cost more.
 fn is_full(bytes: u64, time: f64, rate: Rate) -> bool {
     bytes as f64 >= (1.0 - MOST) * rate.bps() as f64 / 8000.0 * time
 }

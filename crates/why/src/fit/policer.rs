@@ -57,8 +57,8 @@ impl Policed {
         self.is_sure || has_frames
     }
 
-    /// The policer that a bucket is, with the losses by chance that are not its own, if packets came apart at the rate of
-    /// `trains`, bytes per millisecond.
+    /// The policer that a bucket is, with the losses by chance that are not its own. Packets came apart at the rate of
+    /// `trains`, bytes per millisecond, if that is known.
     pub(super) fn of(fit: &Fit, chance: &[u64], trains: Option<f64>) -> Policed {
         let policer = |bucket: &Bucket| Policer { rate: rate_of(bucket.rate), burst: (bucket.burst as u64).max(3000) };
         let mut policers = vec![policer(&fit.bucket)];

@@ -31,7 +31,7 @@ pub(crate) struct Back {
     before: Option<f64>,
     last: Option<(f64, u64)>,
     bytes: u64,
-    /// What the log says that is left of a datagram after the packet that came last, at most, where it says so.
+    /// When the last packet came, if it had a long header, and how many bytes of its datagram were left then.
     left: Option<(f64, u64)>,
     /// The fastest that a large packet came behind another one, and the second.
     fastest: [f64; 2],
@@ -90,8 +90,8 @@ impl Pace {
 }
 
 impl Back {
-    /// A packet of so many bytes arrived, by a log that gives each packet the bytes of its datagram that were left: what
-    /// follows a packet with a long header at once has been counted with it.
+    /// A packet arrived, by a log that tells of each packet how many bytes of its datagram were left: what follows a
+    /// packet with a long header at once has been counted with it.
     pub(super) fn arrived_of_rest(&mut self, now: f64, size: u64, is_long: bool) {
         let is_counted = self.left.is_some_and(|(at, left)| at == now && size < left);
         self.left = is_long.then_some((now, size));
@@ -183,7 +183,7 @@ mod tests {
         let jittered = |number: u64, _| 6.0 + 0.3 * (number * 7 % 10) as f64;
         assert_eq!(thin(&acknowledgments(60, jittered)), None);
         assert_eq!(thin(&acknowledgments(8, |_, bytes| bytes / 10.0)), None, "a few may be chance");
-        let rarely = |number: u64, bytes: f64| if number % 4 == 0 { bytes / 10.0 } else { number as f64 };
+        let rarely = |number: u64, bytes: f64| if number.is_multiple_of(4) { bytes / 10.0 } else { number as f64 };
         assert_eq!(thin(&acknowledgments(200, rarely)), None);
     }
 
