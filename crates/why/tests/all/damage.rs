@@ -45,8 +45,9 @@ fn a_log_that_is_cut_anywhere_is_judged_up_to_there() {
 fn damaged_records_are_named_and_the_rest_is_judged() {
     let mut bytes = text();
     assert_eq!(report(&bytes).unwrap().cause, Some(Cause::Interruption));
-    let middle = bytes.len() / 2;
-    bytes[middle..middle + 400].fill(0);
+    // Not what shows when the outage began and ended.
+    let at = bytes.len() / 4 * 3;
+    bytes[at..at + 400].fill(0);
     let report = report(&bytes).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("unreadable between ")), "{:?}", report.notes);
     assert_eq!(report.cause, Some(Cause::Interruption));
@@ -56,7 +57,7 @@ fn damaged_records_are_named_and_the_rest_is_judged() {
 fn records_out_of_order_or_twice_are_told_and_do_no_harm() {
     let whole = text();
     let mut list = records(&whole);
-    for at in (10..list.len() - 1).step_by(7) {
+    for at in (12..list.len() - 1).step_by(7) {
         list.swap(at, at + 1);
     }
     let swapped = report(&list.concat()).unwrap();
