@@ -279,9 +279,10 @@ impl Connection {
     pub fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
         let mut state = self.connection.lock();
         state.check()?;
-        state.send_datagram(data).map_err(refused)?;
+        let sent = state.send_datagram(data);
+        // One that is too large now has larger ones looked for.
         self.connection.unlock_and_drive(state);
-        Ok(())
+        sent.map_err(refused)
     }
 
     /// [`send_datagram`](Self::send_datagram) that waits for room in the queue. Cancel-safe.
@@ -302,7 +303,10 @@ impl Connection {
                     state.waiting.datagram_room.register(cx.waker());
                     Poll::Pending
                 }
-                Err(refusal) => Poll::Ready(Err(refused(refusal))),
+                Err(refusal) => {
+                    self.connection.unlock_and_drive(state);
+                    Poll::Ready(Err(refused(refusal)))
+                }
             }
         })
         .await
@@ -330,9 +334,15 @@ impl Connection {
 
     /// The largest datagram that can be sent now, bytes; `None` if the peer takes none.
     ///
-    /// Grows when path MTU discovery finds room, and may shrink when the path changes.
+    /// Grows when path MTU discovery finds room, which is looked for once this is asked, a datagram is sent or as much
+    /// data waits as fills a packet. May shrink when the path changes.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        self.connection.lock().machine.max_datagram_payload()
+        let mut state = self.connection.lock();
+        let size = state.machine.max_datagram_payload();
+        if size.is_some() && state.machine.datagrams().expect() {
+            self.connection.unlock_and_drive(state);
+        }
+        size
     }
 
     /// Closes at once: what is not delivered yet is lost. The peer sees `code` and `reason`.

@@ -595,6 +595,23 @@ async fn the_path_mtu_is_found_and_reported() {
 }
 
 #[tokio::test]
+async fn who_asks_how_large_a_datagram_may_be_has_larger_ones_looked_for() {
+    within(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let mut events = client.path_events();
+        let before = client.max_datagram_size().unwrap();
+        loop {
+            if let PathEvent::Mtu { .. } = events.next().await.unwrap() {
+                break;
+            }
+        }
+        assert!(client.max_datagram_size().unwrap() > before);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn closing_after_the_last_byte_still_acknowledges_it() {
     within(async {
         for _ in 0..20 {

@@ -47,7 +47,8 @@ pub struct TransportConfig {
     /// UDP payload of the first datagrams, bytes, 1200 to 65527. Default 1200.
     pub initial_mtu: u16,
     /// Largest UDP payload that path MTU discovery tries, bytes; below or at `initial_mtu` turns discovery off.
-    /// Default 1452 (1500-byte Ethernet less the IPv6 and UDP headers).
+    /// Default 1452 (1500-byte Ethernet less the IPv6 and UDP headers). Probes leave only while larger packets would be
+    /// of use: as much data waits as fills one, or the application sends datagrams.
     pub max_mtu: u16,
     /// Largest UDP payload we accept, sent to the peer (RFC 9000 section 18.2), bytes. Default 65527.
     pub max_udp_payload: u16,

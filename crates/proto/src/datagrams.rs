@@ -88,7 +88,7 @@ pub struct Datagrams {
     incoming_bytes: usize,
     /// Where arriving datagrams are copied to: one allocation for many of them, used again once all are dropped.
     arena: BytesMut,
-    /// The application has sent one, or has tried to.
+    /// The application has sent one, has tried to, or has asked how large one may be.
     is_used: bool,
     /// A send was refused for lack of room since the last unblocking.
     send_blocked: bool,
@@ -232,6 +232,12 @@ impl Datagrams {
 
     fn forget_empty(&mut self) {
         self.pinned.retain(|pinned| !pinned.queue.is_empty());
+    }
+
+    /// The application will send datagrams, as large as they can be: the path's MTU is searched for them. Returns whether
+    /// that was not known before; the search begins with the next packet then.
+    pub fn expect(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_used, true)
     }
 
     /// Whether the application sends datagrams, or would if they could be larger.

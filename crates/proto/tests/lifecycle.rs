@@ -1004,7 +1004,7 @@ fn acknowledgements_leave_although_the_window_is_full() {
     world.run_for(ms(60));
     let stats = world.client_conn(handle).stats();
     assert!(stats.bytes_in_flight + 1500 > stats.window, "{stats:?}");
-    // Data from the server in large datagrams still get their ACKs in time.
+    // Data from the server in large datagrams, no more than its first window holds, still get their ACKs in time.
     let uni = world.server_conn().streams().open(Dir::Uni).unwrap();
     world.server_conn().streams().write(uni, &[2; 9_000]).unwrap();
     world.pump();

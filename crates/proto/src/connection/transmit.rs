@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Side, crypto::TAG_LEN, error::TransportErrorCode, frame::Frame, observe::Limit, udp::Transmit};
 
-/// The most bytes of frames that a client has to have before it opens further paths: IDs of a dozen paths.
+/// The most bytes of HANDSHAKE_DONE and connection IDs in a packet of their own: of a dozen paths.
 const MOST_CONFIRMATION: usize = 600;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
@@ -124,7 +124,7 @@ impl Connection {
 
     /// HANDSHAKE_DONE and a connection ID for each further path, in a packet of their own ahead of what else waits:
     /// with both, a client opens another path. On a slow first path, each byte that goes before keeps the others unused
-    /// for the time that it takes. If it is lost, what it held leaves with other frames.
+    /// for the time that it takes. So it does if it is lost, until there is another path.
     fn transmit_confirmation(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
         let is_wanted = self.handshake.done_pending && self.paths.several().is_some() && self.paths[path].validated;
         if !is_wanted || !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {

@@ -158,7 +158,7 @@ impl PathSet {
         path.id = id;
         path.local = local;
         path.mtu = mtu;
-        (path.sent, path.received) = (0, 0);
+        path.sent = 0;
         path.validation.start(now, pto);
         if with.cids.remote_of_mut(self.space).rotate() {
             self.announce_reset_token(with.cids, with.reports);

@@ -314,11 +314,6 @@ impl Start for CarefulResume {
             Phase::Normal | Phase::Reconnaissance { .. } => inner,
             Phase::Confirmed if inner.exit.is_some() || event.application_limited => inner,
             Phase::Confirmed => self.jump(event.now, inner.window, event.bytes_in_flight).unwrap_or(inner),
-            // A wrapped start that has measured the path meanwhile knows more than what was saved.
-            Phase::Unvalidated { .. } if inner.window > view.window.saturating_add(event.growth) => {
-                self.phase = Phase::Normal;
-                inner
-            }
             Phase::Unvalidated { jump, ends } => {
                 if event.newest_sent().is_none_or(|sent| sent <= jump.begun) && event.now < ends {
                     let rate = pacing::window_rate(view.window, self.rtt, (1, 1));

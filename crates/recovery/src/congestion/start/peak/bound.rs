@@ -249,12 +249,12 @@ impl Bound {
         let Point { first, sent, order, bytes, before, received, is_exact } = point;
         // A receiver may tell of a small packet first, which takes less time to send than the full ones behind it: with
         // its delay as the least, each train would seem to have waited. With that of later ones, trains may.
-        if self.by_receiver && self.least_delay.is_none() && bytes < self.datagram {
+        let (is_first, is_overtaken) = (self.newest == 0, order < self.newest);
+        self.newest = self.newest.max(order);
+        if self.by_receiver && is_first && bytes < self.datagram {
             return;
         }
         let delay = received - i128::from(sent.as_nanos());
-        let is_overtaken = order < self.newest;
-        self.newest = self.newest.max(order);
         if self.least_delay.is_none_or(|least| delay < least) {
             (self.least_delay, self.least_before) = (Some(delay), before);
         }
@@ -376,7 +376,7 @@ impl Bound {
 
     /// Whether a train is as long as the longest before, to a packet.
     fn is_as_long(&self, bytes: u64) -> bool {
-        self.longest.is_some_and(|(longest, _)| bytes < longest + self.datagram)
+        self.longest.is_some_and(|(longest, _)| bytes.abs_diff(longest) < self.datagram)
     }
 
     /// A train whose packets left much faster than they arrived confirms the bound of a shorter one, or replaces it.
