@@ -234,8 +234,8 @@ impl Datagrams {
         self.pinned.retain(|pinned| !pinned.queue.is_empty());
     }
 
-    /// The application will send datagrams, as large as they can be: the path's MTU is searched for them. Returns whether
-    /// that was not known before; the search begins with the next packet then.
+    /// The application will send datagrams, as large as they can be: the path's MTU is searched for them. Returns
+    /// whether that was not known before; the search begins with the next packet then.
     pub fn expect(&mut self) -> bool {
         !std::mem::replace(&mut self.is_used, true)
     }

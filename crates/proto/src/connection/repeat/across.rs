@@ -117,6 +117,7 @@ impl Across {
         streams: &mut Streams,
     ) -> bool {
         let Some(here) = recovery.space_path(to).map(Path::rtt) else { return false };
+        let at_end = matches!(worth, Worth::Sooner | Worth::Doubtful);
         let mut found = 0;
         for from in others.iter().copied().filter(|from| *from != to) {
             let Some(path) = recovery.space_path(from) else { continue };
@@ -136,7 +137,9 @@ impl Across {
                 let ahead = size.saturating_mul(place as u64 + 1).min(path.bytes_in_flight());
                 let drained = path.delivery_rate().map(|rate| rate.time_for(ahead).min(LONGEST));
                 let due = drained.map(|drained| drained.max(there.smoothed.saturating_sub(age)));
-                age >= overdue || due.is_none_or(|due| due > soonest)
+                // What should have been acknowledged may be lost, though only its probe timeout says so for certain.
+                let is_late = at_end && drained.is_some_and(|drained| age >= there.smoothed.saturating_add(drained));
+                age >= overdue || is_late || due.is_none_or(|due| due > soonest)
             };
             // Whether any of them can be worth it, without a look at each.
             let oldest = recovery.outstanding_sent(SpaceId::Data(from)).next();

@@ -347,9 +347,8 @@ impl Peak {
         }
         let doubled = by_window.mul_ratio(2, 1);
         let rate = match (self.confirmed(), self.peak()) {
-            // No faster than the path is known to be, except by what the window asks for: up to a quarter, where the
-            // rate says something about the window.
-            (Some(peak), _) if self.is_jittery(event) => doubled.min(by_window.max(peak)),
+            // No faster than the path is known to be, except by what the window asks for, up to a quarter. So it is too
+            // where the round trip varies: a receiver can have it do so.
             (Some(peak), _) => doubled.min(by_window.max(peak)).min(peak.mul_ratio(5, 4)),
             (None, Some(peak)) => doubled.min(by_window.max(peak).mul_ratio(5, 4)),
             // The first flight, in a sixteenth of the round trip: the sooner it is out, the sooner its rate is known.
