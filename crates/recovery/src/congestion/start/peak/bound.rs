@@ -47,6 +47,9 @@ const SLOTS: i128 = 2;
 /// make any train look as if it had waited.
 const FASTER: u64 = 8;
 
+/// Bytes of a full packet on a path that carries no more than any path must (RFC 9000 section 14).
+const LEAST_FULL: u64 = 1_200;
+
 /// A rate that exceeds another by less than one in so many is the same. A train twice as long has half of the error if
 /// all its packets are late by some time: the rate is then known to a tenth, and longer trains make it exact before the
 /// start ends. With 16, one start in twenty of 70 Mbps and 60 ms takes a round trip longer.
@@ -249,12 +252,12 @@ impl Bound {
         let Point { first, sent, order, bytes, before, received, is_exact } = point;
         // A receiver may tell of a small packet first, which takes less time to send than the full ones behind it: with
         // its delay as the least, each train would seem to have waited. With that of later ones, trains may.
-        let (is_first, is_overtaken) = (self.newest == 0, order < self.newest);
-        self.newest = self.newest.max(order);
-        if self.by_receiver && is_first && bytes < self.datagram {
+        if self.by_receiver && self.least_delay.is_none() && bytes < self.datagram.min(LEAST_FULL) {
             return;
         }
         let delay = received - i128::from(sent.as_nanos());
+        let is_overtaken = order < self.newest;
+        self.newest = self.newest.max(order);
         if self.least_delay.is_none_or(|least| delay < least) {
             (self.least_delay, self.least_before) = (Some(delay), before);
         }
