@@ -360,17 +360,20 @@ impl Connection {
     /// everything else, so that RFC 9002 section 7 holds, and until larger datagrams would be of use: who only receives
     /// sends nothing but acknowledgments, and those of 80 ms wait behind a probe at 150 kbps.
     fn transmit_mtu_probe(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.handshake.confirmed || !self.paths[path].validated {
+        if !self.handshake.confirmed {
             return None;
         }
-        let full = self.recovery.path(self.paths[path].id)?.datagram_size();
+        // Hardly ever: what costs more is looked at after it.
+        let probed = &mut self.paths[path];
+        let (id, is_valid) = (probed.id, probed.validated);
+        let size = probed.mtu.poll_probe(now).filter(|_| is_valid)?;
+        let full = self.recovery.path(id)?.datagram_size();
         if self.streams.unsent() < u64::from(full) && !self.datagrams.is_used() {
             return None;
         }
-        if !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {
+        if !matches!(self.recovery.budget(now, id), Budget::Now(_)) {
             return None;
         }
-        let size = self.paths[path].mtu.poll_probe(now)?;
         let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
         Frame::Ping.encode(buf);
         (packet.ack_eliciting, packet.mtu_probe) = (true, true);

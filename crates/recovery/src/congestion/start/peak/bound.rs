@@ -297,6 +297,11 @@ impl Bound {
             }
             self.pending = late;
         }
+        // What arrived with this one has had more time than it seems.
+        let (behind, few) = (bytes.saturating_sub(before.max(self.least_before)), FEWEST * self.datagram);
+        if self.by_receiver && behind < few {
+            return;
+        }
         // All of it has arrived by then; the first packet can have done so at its sending and the least delay.
         // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the
         // least.
@@ -325,15 +330,19 @@ impl Bound {
                 self.correct_ceiling(most, Rate::from_bytes_over(most, span), is_full());
             }
         }
-        // What arrived with this one may have, too.
-        let behind = bytes.saturating_sub(before.max(self.least_before));
-        if behind < FEWEST * self.datagram {
+        if behind < few {
+            return;
+        }
+        self.measured = self.measured.max(behind);
+        let is_compared = self.is_longest(behind) || self.is_as_long(behind);
+        // Most packets change nothing: without a division, which costs more than all the rest.
+        let is_higher = |peak: Rate| u128::from(behind) * 8_000_000_000 > u128::from(peak.bps()) * u128::from(nanos);
+        if !is_compared && !self.peak.is_none_or(is_higher) {
             return;
         }
         let rate = Rate::from_bytes_over(behind, span).min(of_acks);
-        self.measured = self.measured.max(behind);
         self.peak = self.peak.max(Some(rate));
-        if (self.is_longest(behind) || self.is_as_long(behind)) && is_faster && is_full() {
+        if is_compared && is_faster && is_full() {
             self.compare(behind, rate);
         }
     }

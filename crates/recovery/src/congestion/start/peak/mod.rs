@@ -347,9 +347,12 @@ impl Peak {
         }
         let doubled = by_window.mul_ratio(2, 1);
         let rate = match (self.confirmed(), self.peak()) {
-            // No faster than the path is known to be, except by what the window asks for, up to a quarter. So it is too
-            // where the round trip varies: a receiver can have it do so.
-            (Some(peak), _) => doubled.min(by_window.max(peak)).min(peak.mul_ratio(5, 4)),
+            // No faster than the path is known to be, except by what the window asks for, on a long path up to a quarter.
+            // So it is too where the round trip varies: a receiver can have it do so.
+            (Some(peak), _) => {
+                let most = if event.rtt.min >= LONG { peak.mul_ratio(5, 4) } else { Rate::MAX };
+                doubled.min(by_window.max(peak)).min(most)
+            }
             (None, Some(peak)) => doubled.min(by_window.max(peak).mul_ratio(5, 4)),
             // The first flight, in a sixteenth of the round trip: the sooner it is out, the sooner its rate is known.
             (None, None) if event.rtt.min >= LONG => by_window.mul_ratio(16, 1),
