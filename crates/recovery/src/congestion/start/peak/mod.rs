@@ -347,8 +347,8 @@ impl Peak {
         }
         let doubled = by_window.mul_ratio(2, 1);
         let rate = match (self.confirmed(), self.peak()) {
-            // No faster than the path is known to be, except by what the window asks for, on a long path up to a quarter.
-            // So it is too where the round trip varies: a receiver can have it do so.
+            // No faster than the path is known to be, except by what the window asks for, on a long path up to a
+            // quarter. So it is too where the round trip varies: a receiver can have it do so.
             (Some(peak), _) => {
                 let most = if event.rtt.min >= LONG { peak.mul_ratio(5, 4) } else { Rate::MAX };
                 doubled.min(by_window.max(peak)).min(most)
