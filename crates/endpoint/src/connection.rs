@@ -294,20 +294,13 @@ impl Connection {
         poll_fn(|cx| {
             let mut state = self.connection.lock();
             state.check()?;
-            match state.send_datagram(data.clone()) {
-                Ok(()) => {
-                    self.connection.unlock_and_drive(state);
-                    Poll::Ready(Ok(()))
-                }
-                Err(Refusal::Blocked) => {
-                    state.waiting.datagram_room.register(cx.waker());
-                    Poll::Pending
-                }
-                Err(refusal) => {
-                    self.connection.unlock_and_drive(state);
-                    Poll::Ready(Err(refused(refusal)))
-                }
+            let sent = state.send_datagram(data.clone());
+            if matches!(sent, Err(Refusal::Blocked)) {
+                state.waiting.datagram_room.register(cx.waker());
+                return Poll::Pending;
             }
+            self.connection.unlock_and_drive(state);
+            Poll::Ready(sent.map_err(refused))
         })
         .await
     }

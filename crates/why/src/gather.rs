@@ -12,6 +12,7 @@ mod number;
 mod silence;
 mod sizes;
 mod stack;
+mod thinned;
 mod waits;
 mod window;
 

@@ -10,7 +10,7 @@ use super::{
     event::Event,
     handshake::nonce_path,
     open_packet::{Content, OpenPacket},
-    paths::PathKey,
+    paths::{Path, PathKey},
     sent::Control,
     sizes::{MIN_INITIAL, MIN_PACKET},
 };
@@ -88,8 +88,8 @@ impl Connection {
     /// server follows. It may answer with three times what came from the new address until that is validated (RFC 9000
     /// sections 8.1 and 9.3), and a client that only receives has nothing but acknowledgments to send.
     fn is_first_after_move(&self, path: PathKey) -> bool {
-        let moved = &self.paths[path];
-        self.side == Side::Client && moved.validation.timer().is_some() && moved.sent <= u64::from(MIN_INITIAL)
+        let is_first = |path: &Path| path.validation.timer().is_some() && path.sent <= u64::from(MIN_INITIAL);
+        self.side == Side::Client && is_first(&self.paths[path])
     }
 
     /// Whether an Initial packet would say nothing that a Handshake packet of ours does not say. The server has

@@ -1,5 +1,6 @@
 //! The way back: how fast what arrives at the sender comes, packet behind packet.
 
+use super::thinned::Thinned;
 use crate::bins::Bins;
 use crate::world::HEADERS;
 
@@ -14,7 +15,7 @@ const ALIKE: f64 = 0.8;
 /// Faster than the large packets by this, something is.
 const FASTER: f64 = 1.3;
 
-/// Times between arrivals of small packets that are kept, as they get more every second one of them.
+/// Times between arrivals of small packets that are kept.
 const KEPT: usize = 2048;
 /// So many of them, and this share, are at one rate …
 const MANY: usize = 8;
@@ -41,40 +42,17 @@ pub(crate) struct Back {
     pace: Pace,
 }
 
-/// How small packets came behind each other.
-#[derive(Debug)]
+/// How small packets came behind each other: bytes on the wire, and milliseconds since the packet before.
+#[derive(Debug, Default)]
 struct Pace {
-    /// Bytes on the wire, and milliseconds since the packet before.
-    gaps: Vec<(f64, f64)>,
-    every: u64,
-    seen: u64,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Pace { gaps: Vec::new(), every: 1, seen: 0 }
-    }
+    gaps: Thinned<(f64, f64), KEPT>,
 }
 
 impl Pace {
-    fn add(&mut self, bytes: f64, apart: f64) {
-        if self.seen.is_multiple_of(self.every) {
-            self.gaps.push((bytes, apart));
-        }
-        self.seen += 1;
-        if self.gaps.len() >= KEPT {
-            self.every *= 2;
-            let mut at = 0;
-            self.gaps.retain(|_| {
-                at += 1;
-                at % 2 == 1
-            });
-        }
-    }
-
     /// The rate at which most came, if they did so at one rate rather than at one interval: who answers packets that
     /// come evenly does so at one interval, whatever the size of an answer. A busy link takes longer for a larger one.
     fn rate(&self) -> Option<f64> {
+        let gaps = self.gaps.kept();
         let most = |values: &mut dyn Iterator<Item = f64>| {
             let mut values: Vec<f64> = values.collect();
             values.sort_by(f64::total_cmp);
@@ -82,9 +60,9 @@ impl Pace {
             let from = (0..values.len()).max_by_key(|from| within(*from))?;
             Some((within(from), values[from + within(from) / 2]))
         };
-        let (at_rate, rate) = most(&mut self.gaps.iter().map(|(bytes, apart)| bytes / apart))?;
-        let (at_interval, _) = most(&mut self.gaps.iter().map(|(_, apart)| *apart))?;
-        let is_mostly = at_rate >= MANY && at_rate as f64 >= MOSTLY * self.gaps.len() as f64;
+        let (at_rate, rate) = most(&mut gaps.iter().map(|(bytes, apart)| bytes / apart))?;
+        let (at_interval, _) = most(&mut gaps.iter().map(|(_, apart)| *apart))?;
+        let is_mostly = at_rate >= MANY && at_rate as f64 >= MOSTLY * gaps.len() as f64;
         (is_mostly && at_rate as f64 >= MORE * at_interval as f64).then_some(rate)
     }
 }
@@ -121,7 +99,7 @@ impl Back {
             let rate = bytes as f64 / (at - before);
             (if bytes < SMALL { &mut self.small } else { &mut self.others }).add(rate, bytes as f64);
             if bytes < SMALL {
-                self.pace.add(bytes as f64, at - before);
+                self.pace.gaps.add((bytes as f64, at - before));
             }
             if bytes >= LARGE {
                 let [first, second] = self.fastest;
@@ -202,7 +180,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_arrivals_is_bounded() {
         let back = acknowledgments(100_000, |_, bytes| bytes / 10.0);
-        assert!(back.pace.gaps.len() < KEPT);
+        assert!(back.pace.gaps.kept().len() < KEPT);
         assert!(back.thin(true).is_some_and(|rate| (rate / 10.0 - 1.0).abs() < 0.02));
     }
 }

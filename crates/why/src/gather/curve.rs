@@ -1,24 +1,18 @@
 //! How much had been sent when, in bounded memory.
 
+use super::thinned::Thinned;
+
 /// Points that are kept.
 const POINTS: usize = 4096;
 
 /// Bytes on the wire over time: points are dropped evenly as there get more.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Curve {
     /// Milliseconds, and bytes sent before.
-    points: Vec<(f64, u64)>,
-    every: u64,
-    seen: u64,
+    points: Thinned<(f64, u64), POINTS>,
     bytes: u64,
     /// Bytes without headers of the network that were sent before any were acknowledged.
     pub(crate) first_flight: u64,
-}
-
-impl Default for Curve {
-    fn default() -> Self {
-        Curve { points: Vec::new(), every: 1, seen: 0, bytes: 0, first_flight: 0 }
-    }
 }
 
 impl Curve {
@@ -26,28 +20,17 @@ impl Curve {
     pub(crate) fn add(&mut self, now: f64, size: u64) -> u64 {
         let before = self.bytes;
         self.bytes += size;
-        if self.seen.is_multiple_of(self.every) {
-            self.points.push((now, before));
-        }
-        self.seen += 1;
-        if self.points.len() >= POINTS {
-            self.every *= 2;
-            let mut at = 0;
-            self.points.retain(|_| {
-                at += 1;
-                at % 2 == 1
-            });
-        }
+        self.points.add((now, before));
         before
     }
 
     /// The same of every packet, if none has been left out.
     pub(crate) fn whole(&self) -> Option<&[(f64, u64)]> {
-        (self.every == 1).then_some(&self.points)
+        self.points.is_whole().then(|| self.points())
     }
 
     /// Times in milliseconds, and bytes sent before.
     pub(crate) fn points(&self) -> &[(f64, u64)] {
-        &self.points
+        self.points.kept()
     }
 }

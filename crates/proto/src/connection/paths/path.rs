@@ -48,7 +48,7 @@ pub(crate) struct Path {
     pub local: Option<IpAddr>,
     /// Whether the peer is known to receive at this address.
     pub validated: bool,
-    /// UDP payload received from and sent to a not yet validated address.
+    /// UDP payload received from and sent to a not yet validated address; sent also since the last move of our own.
     pub received: u64,
     pub sent: u64,
     pub mtu: MtuDiscovery,
