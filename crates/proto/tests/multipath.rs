@@ -403,6 +403,39 @@ fn both_paths_may_be_silent_for_a_while() {
     assert!(world.run_until(LIMIT, |world| pump.poke(world, handle)));
 }
 
+/// No byte is only on a path that is silent: what was sent on both while neither answered leaves on the one that comes
+/// back, without waiting for the next probe on the other.
+#[test]
+fn what_two_silent_paths_owe_leaves_on_the_one_that_comes_back() {
+    let dead = || Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) };
+    for (back, outage) in [0, 1].into_iter().flat_map(|back| (10..40).map(move |n| (back, n * 100))) {
+        let (mut world, handle) = opened(setup());
+        let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
+        let mut pump = harness::Pump::new(stream, true, 2_000_000);
+        let until = world.now + ms(300);
+        world.run_until(ms(300), |world| pump.poke(world, handle) || world.now >= until);
+        world.link = dead();
+        world.second = Some((SECOND, dead()));
+        world.run_for(ms(outage));
+        match back {
+            0 => world.link = link(10),
+            _ => world.second = Some((SECOND, link(10))),
+        }
+        let on_it = |world: &mut World| world.server_conn().paths().nth(back).map_or(0, |path| path.stats.bytes_sent);
+        let before = on_it(&mut world);
+        // Probes are two packets each: by then one was answered.
+        let answers = world.run_until(LIMIT, |world| {
+            pump.poke(world, handle);
+            on_it(world) > before + 8_000
+        });
+        assert!(answers, "path {back} after {outage} ms");
+        let (from, read) = (world.now, pump.read());
+        world.run_until(LIMIT, |world| pump.poke(world, handle) || pump.read() > read + 100_000);
+        let gap = world.now.saturating_since(from);
+        assert!(gap < ms(150), "path {back} after {outage} ms: the next 100 kB in order take {gap:?}");
+    }
+}
+
 // ---- keys, moves, status, end ---------------------------------------------------------------------------------------
 
 #[test]

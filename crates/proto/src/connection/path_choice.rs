@@ -75,8 +75,12 @@ impl Connection {
     ) {
         let next = self.spaces[SpaceId::Data(path)].numbers.next();
         let Some(set) = self.paths.set_mut(path) else { return };
+        let was_silent = set.silent_from().is_some();
         if by == path {
             set.answer();
+            if was_silent {
+                self.reinject_silent(path);
+            }
             return;
         }
         let min_rtt = self.recovery.path(set.active().id).map_or(Duration::MAX, |path| path.rtt().min);
@@ -90,6 +94,7 @@ impl Connection {
         let is_answer = |from| is_prompt || acked.iter().any(|packet| packet.number >= from);
         if set.silent_from().is_some_and(is_answer) {
             set.answer();
+            self.reinject_silent(path);
         } else if is_late() {
             set.fall_silent(next, true);
         }
@@ -374,6 +379,14 @@ impl Connection {
             self.send_again(&sent);
             self.spaces.spare.give_back(sent);
         }
+    }
+
+    /// A path that was silent answers: what the others owe that are silent still leaves on it.
+    #[cold]
+    fn reinject_silent(&mut self, answering: DataSpace) {
+        let silent = self.paths.sets().filter(|set| set.id() != answering && set.is_open() && self.is_silent(set));
+        let silent: SmallVec<[_; 4]> = silent.map(PathSet::id).collect();
+        silent.into_iter().for_each(|space| self.reinject(space));
     }
 
     /// When to ask whether the peer still reaches us by a path on which nothing comes or leaves while something does on
