@@ -10,6 +10,9 @@
 //! | `phased` | 16 | 8 |
 //! | `phased(opening=n, later=m)` | n | m |
 //!
+//! Where ACKs wait for each other on the way back, by the clock of a receiver that reports arrivals, each takes some time
+//! there. No more are asked for than take half of the shortest round trip together.
+//!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
 //! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives:
 //! every second packet stays the most, and the delay never exceeds what the peer has announced.
@@ -29,6 +32,9 @@ use crate::policies::{AckRatePolicy, PhasedParameters};
 /// The most packets per ACK. More saves little, and makes a lost ACK cost more: at 1 Gbps there are 1,300 ACKs per
 /// second.
 const MAX_PACKETS: u64 = 64;
+
+/// Where ACKs wait in a queue on the way back, fewer are asked for, but no fewer than this per window.
+const LEAST: u8 = 2;
 
 /// The longest delay that is asked for. On longer paths 40 ACKs per second cost 20 kbps, so that more delay saves
 /// nothing, and the probe timer would have to wait for it.
@@ -83,6 +89,9 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
         return None;
     }
     let per_window = if path.wants_dense_acks() { dense } else { sparse };
+    // All of a window together take half of the shortest round trip on the way back, where they wait for each other.
+    let room = path.ack_spacing().map(|spacing| rtt.min.nanos() / spacing.nanos().saturating_mul(2).max(1));
+    let per_window = room.map_or(per_window, |room| per_window.min(u8::try_from(room).unwrap_or(u8::MAX).max(LEAST)));
     let window = path.window() / u64::from(path.datagram_size().max(1));
     let packets = (window / u64::from(per_window)).clamp(2, MAX_PACKETS);
     let longest = MAX_DELAY.min(peer.max_ack_delay).max(peer.min_ack_delay);

@@ -32,8 +32,8 @@ const LONG: u64 = 20_000_000;
 const SHORT: u64 = 256_000;
 
 /// Runs of each point: chance decides more where packets are lost by it. Times are means over them.
-const CLEAN_SEEDS: u64 = 3;
-const LOSSY_SEEDS: u64 = 15;
+const CLEAN_SEEDS: u64 = 9;
+const LOSSY_SEEDS: u64 = 45;
 
 /// The points of a scenario, in its order: the paths of the flow, with the long and then with the short download.
 const POINTS: [(&str, &str); 4] = [

@@ -51,6 +51,12 @@ impl Path {
         };
         self.tally.order_arrivals();
         let tally = &self.tally;
+        if tally.has_rtt_sample
+            && let Some(newest) = tally.arrivals.last()
+            && self.controller.wants_dense_acks()
+        {
+            self.ack_queue.on_ack(now, newest.received, tally.ack_held, self.rtt.smoothed);
+        }
         let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();
         let event = AckEvent {

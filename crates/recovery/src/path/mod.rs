@@ -13,6 +13,7 @@
 //! | `usage` | whether the transport makes use of the window |
 //! | `recent_losses` | what became of the latest packets |
 //! | `narrator` | what the trace has last |
+//! | `ack_queue` | how long an acknowledgment takes on a thin way back |
 //! | `receiver_clock` | whether the arrivals that the peer reports can be true |
 //!
 //! While an ACK is processed, each path notes what concerns it in its tally; [`Path::finish`] turns that into one
@@ -31,6 +32,7 @@ use crate::rtt::Rtt;
 use crate::trace::{EcnState, State};
 use crate::types::{Ecn, NewPath, PathId};
 
+mod ack_queue;
 mod bytes;
 mod episode;
 mod finish;
@@ -47,6 +49,7 @@ mod switch;
 mod tally;
 mod usage;
 
+use ack_queue::AckQueue;
 use episode::Episode;
 use flight::InFlight;
 use limit::SendLimit;
@@ -82,6 +85,7 @@ pub struct Path {
     /// The transport has given the path up; it stays until its packets are settled.
     pub(crate) is_retired: bool,
     receiver_clock: ReceiverClock,
+    ack_queue: AckQueue,
     tally: Tally,
     narrator: Narrator,
     stats: PathStats,
@@ -131,6 +135,7 @@ impl Path {
             is_started: false,
             is_retired: false,
             receiver_clock: ReceiverClock::default(),
+            ack_queue: AckQueue::default(),
             tally: Tally::default(),
             narrator: Narrator::new(controller.state(), controller.start_exit(), marking.state()),
             stats: PathStats::default(),
@@ -280,6 +285,11 @@ impl Path {
     /// Whether the controller wants acknowledgments densely ([`Controller::wants_dense_acks`]).
     pub fn wants_dense_acks(&self) -> bool {
         self.controller.wants_dense_acks()
+    }
+
+    /// The time that the way back takes for an ACK, if they wait for each other there.
+    pub(crate) fn ack_spacing(&self) -> Option<Duration> {
+        self.ack_queue.spacing()
     }
 
     /// Whether the controller wants the next packet to be acknowledged at once ([`Controller::wants_prompt_ack`]).

@@ -138,6 +138,7 @@ impl Path {
     pub(crate) fn on_rtt_sample(&mut self, sample: Sample) {
         self.touch();
         self.tally.has_rtt_sample = true;
+        self.tally.ack_held = sample.ack_delay;
         self.stats.rtt_samples += 1;
         self.rtt.on_sample(sample);
     }

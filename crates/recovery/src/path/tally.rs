@@ -1,6 +1,6 @@
 //! Totals of the ACK or timeout being processed, for one path.
 
-use thalweg_units::Instant;
+use thalweg_units::{Duration, Instant};
 
 use crate::congestion::{Arrival, CongestionEvent, LossSample, Marks, SentSpan};
 use crate::sent::Transmission;
@@ -20,6 +20,8 @@ pub(super) struct Tally {
     /// What was said of congestion marks.
     pub(super) marks: Marks,
     pub(super) has_rtt_sample: bool,
+    /// For how long the peer says to have held it back, if it gave a sample.
+    pub(super) ack_held: Duration,
     pub(super) congestion: Option<CongestionEvent>,
     pub(super) persistent_congestion: bool,
     /// It shows that repairs get through (SafeACK).

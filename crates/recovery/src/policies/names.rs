@@ -149,7 +149,7 @@ choices! {
             "asks for nothing: the peer acknowledges as it sees fit",
             "to leave the density of acknowledgments to the peer";
         Phased(PhasedParameters) "phased",
-            "sixteen per window and round trip while the window opens, eight afterwards (for every second to every 64th packet, draft-ietf-quic-ack-frequency-12)",
+            "sixteen per window and round trip while the window opens, eight afterwards (for every second to every 64th packet, draft-ietf-quic-ack-frequency-12); fewer where they wait for each other on the way back",
             "thin uplinks: dense while it is measured what the path carries, thin in the long run; opening=4, later=2 on uplinks that carry hardly anything else";
     } default Phased(PhasedParameters)
 }
