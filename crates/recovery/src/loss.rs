@@ -8,6 +8,7 @@
 //! |---|---|---|---|
 //! | `fixed` | 3 | `9/8 rtt` | RFC 9002 section 6.1 |
 //! | `half-in-flight` | `max(3, span / 2)` | `9/8 rtt` | nginx, commit aa49a416b |
+//! | `counting` | 3 until reordering is proven, then as many as a late packet was late by, at most 20 | `9/8 rtt`, then `5/4 rtt` | quiche 0.30 |
 //! | `time-only` | – | `9/8 rtt` | the discussion of nginx pull request 443 |
 //! | `adaptive` | 3 until reordering is proven, then – | `rtt + max(rtt / 8, min(steps × min_rtt / 4, srtt))` | RACK, RFC 8985 section 6.2, step 4 |
 //! | `rack` | – | the same; reordering that was waited out counts as a first step | the same |
@@ -32,6 +33,10 @@ use crate::types::LossTrigger;
 ///
 /// Lower finds losses sooner and takes more reordering for loss.
 pub(crate) const PACKET_THRESHOLD: u64 = 3;
+
+/// quiche waits for no more later packets than this (MAX_PACKET_THRESHOLD).
+#[cfg(feature = "study")]
+const MOST_COUNTED: u64 = 20;
 
 /// RACK's reordering window grows in steps of this fraction of the minimum round-trip time (RFC 8985 section 6.2, step
 /// 4).
@@ -65,9 +70,18 @@ pub(crate) struct Adaptation {
     grown: Option<Instant>,
     /// Reductions since reordering was last seen.
     reductions: u32,
+    /// So many places behind the newest a packet was at most that was wrongly declared lost, and one.
+    #[cfg(feature = "study")]
+    behind: u64,
 }
 
 impl Adaptation {
+    /// A packet was declared lost and acknowledged after all, so many places behind the newest.
+    #[cfg(feature = "study")]
+    pub(crate) fn on_behind(&mut self, behind: u64) {
+        self.behind = self.behind.max(behind + 1);
+    }
+
     /// A packet sent at `sent` and declared lost was acknowledged after all.
     pub(crate) fn on_spurious(&mut self, now: Instant, sent: Instant, rtt: &Rtt) {
         self.reductions = 0;
@@ -91,7 +105,11 @@ impl Adaptation {
     pub(crate) fn on_reduction(&mut self) {
         self.reductions += 1;
         if self.reductions > PERSIST {
-            *self = Adaptation::default();
+            *self = Adaptation {
+                #[cfg(feature = "study")]
+                behind: self.behind,
+                ..Adaptation::default()
+            };
         }
     }
 
@@ -151,6 +169,13 @@ impl Thresholds {
             #[cfg(feature = "study")]
             ReorderingPolicy::HalfInFlight => Thresholds { packets: Some(PACKET_THRESHOLD.max(span / 2)), ..fixed },
             ReorderingPolicy::TimeOnly => Thresholds { packets: None, ..fixed },
+            #[cfg(feature = "study")]
+            ReorderingPolicy::Counting if learnt.behind > 0 => {
+                let packets = Some(learnt.behind.clamp(PACKET_THRESHOLD, MOST_COUNTED));
+                Thresholds { packets, time: (rtt.smoothed.max(rtt.latest) * 5 / 4).max(GRANULARITY) }
+            }
+            #[cfg(feature = "study")]
+            ReorderingPolicy::Counting => fixed,
             ReorderingPolicy::Adaptive if learnt.steps == 0 => fixed,
             ReorderingPolicy::Adaptive => Thresholds { packets: None, time: learnt.deadline(rtt, learnt.steps) },
             ReorderingPolicy::Rack => {
@@ -250,6 +275,19 @@ mod tests {
             let policy = ReorderingPolicy::HalfInFlight;
             assert_eq!(thresholds(policy, &Adaptation::default(), span), (Some(packets), 90), "{span}");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "study")]
+    fn quiche_counts_how_far_behind_a_late_packet_was() {
+        let mut learnt = Adaptation::default();
+        assert_eq!(thresholds(ReorderingPolicy::Counting, &learnt, 200), (Some(3), 90));
+        for (behind, packets) in [(1, 3), (7, 8), (5, 8), (40, 20)] {
+            learnt.on_behind(behind);
+            assert_eq!(thresholds(ReorderingPolicy::Counting, &learnt, 200), (Some(packets), 100), "{behind}");
+        }
+        (0..=PERSIST).for_each(|_| learnt.on_reduction());
+        assert_eq!(thresholds(ReorderingPolicy::Counting, &learnt, 200), (Some(20), 100), "it does not forget");
     }
 
     #[test]

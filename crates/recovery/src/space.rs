@@ -306,8 +306,14 @@ impl<T: Clone> Space<T> {
             lost.take_range(&range, |packet| {
                 note(packet.number, &packet.record);
                 let (number, record) = (packet.number, &packet.record);
+                #[cfg(feature = "study")]
+                let mut behind = 0;
                 if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
                     lane.newest_acked = lane.newest_acked.max(Some(record.ordinal));
+                    #[cfg(feature = "study")]
+                    {
+                        behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
+                    }
                     lane.run.on_delivered_elsewhere(record.sent.time);
                 }
                 let late_by = now.saturating_since(packet.declared);
@@ -317,6 +323,8 @@ impl<T: Clone> Space<T> {
                     Event::SpuriousLoss { space: *id, number, size: record.sent.size, late_by },
                 );
                 if let Some(path) = paths.get_mut(record.path) {
+                    #[cfg(feature = "study")]
+                    path.on_behind(behind);
                     path.on_late_ack(now, &record.sent, packet.episode);
                     if !arrivals.is_empty() {
                         path.on_arrival(now, &record.sent, ReceiveTime::of(arrivals, number));

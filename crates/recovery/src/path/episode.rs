@@ -3,6 +3,9 @@
 //! What an acknowledgment reports about that differs between QUIC and a transport that numbers bytes (see
 //! [`Profile`](crate::Profile)). Where that matters to a path, the profile is asked here.
 
+#[cfg(feature = "study")]
+mod few;
+
 use smallvec::SmallVec;
 use thalweg_units::Duration;
 
@@ -10,6 +13,7 @@ use super::stats::RepairStats;
 use super::tally::Tally;
 use crate::congestion::{CongestionEvent, Decrease};
 use crate::loss::Thresholds;
+use crate::policies::UndoPolicy;
 use crate::profile::{EpisodeEnd, Flight, Profile, SafeAck, TimeoutMeaning};
 use crate::sent::Transmission;
 use crate::trace::CongestionCause;
@@ -35,6 +39,9 @@ pub(super) struct Episode {
     pub(super) repairs: RepairStats,
     /// What can still be taken back; `None` when nothing ever is.
     undo: Option<Episodes>,
+    /// The latest reduction, where few losses take it back.
+    #[cfg(feature = "study")]
+    few: few::Few,
 }
 
 /// Where a transport that numbers bytes is in its sequence space.
@@ -66,7 +73,7 @@ struct Before {
 }
 
 impl Episode {
-    pub(super) fn new(profile: Profile, takes_back: bool) -> Episode {
+    pub(super) fn new(profile: Profile, policy: UndoPolicy) -> Episode {
         Episode {
             profile,
             sequence: Sequence::default(),
@@ -76,7 +83,9 @@ impl Episode {
             repair_packet: false,
             is_repairing: false,
             repairs: RepairStats::default(),
-            undo: takes_back.then(Episodes::default),
+            undo: (policy == UndoPolicy::Episode).then(Episodes::default),
+            #[cfg(feature = "study")]
+            few: few::Few::new(policy),
         }
     }
 
@@ -85,9 +94,11 @@ impl Episode {
     }
 
     /// Whether reductions are taken back from now on.
-    pub(super) fn set_undo(&mut self, takes_back: bool) {
+    pub(super) fn set_undo(&mut self, policy: UndoPolicy) {
         let previous = self.undo.take();
-        self.undo = takes_back.then(|| previous.unwrap_or_default());
+        self.undo = (policy == UndoPolicy::Episode).then(|| previous.unwrap_or_default());
+        #[cfg(feature = "study")]
+        self.few.set(policy);
     }
 
     /// The reduction that losses belong to now.
@@ -114,6 +125,8 @@ impl Episode {
         match self.profile.episode_end {
             EpisodeEnd::FirstDelivery => {
                 let is_since = sent.order > self.period.closed;
+                #[cfg(feature = "study")]
+                self.few.on_acked(is_since && sent.in_flight);
                 self.in_recovery &= !is_since;
                 tally.is_fresh |= is_since && sent.in_flight && self.profile.safe_ack == SafeAck::SentSince;
                 is_since && sent.in_flight
@@ -129,9 +142,17 @@ impl Episode {
         order <= self.period.answered || self.profile.reduces_once && self.in_recovery && self.is_open()
     }
 
-    /// A reduction begins after `sent` packets.
-    pub(super) fn begin(&mut self, cause: CongestionCause, decrease: Decrease, sent: u64) -> CongestionEvent {
+    /// A reduction begins after `sent` packets, and with it slow start may end.
+    pub(super) fn begin(
+        &mut self,
+        cause: CongestionCause,
+        decrease: Decrease,
+        sent: u64,
+        #[cfg_attr(not(feature = "study"), expect(unused_variables))] ends_start: bool,
+    ) -> CongestionEvent {
         self.number += 1;
+        #[cfg(feature = "study")]
+        self.few.begin(cause == CongestionCause::Loss && !ends_start, self.number, self.period);
         if let Some(undo) = &mut self.undo {
             match cause {
                 CongestionCause::Loss => undo.begin(self.number, self.period),
@@ -163,6 +184,8 @@ impl Episode {
         if let Some(undo) = &mut self.undo {
             undo.on_lost(self.number);
         }
+        #[cfg(feature = "study")]
+        self.few.on_lost();
     }
 
     /// A packet whose loss belongs to a reduction was acknowledged after all.
@@ -170,6 +193,8 @@ impl Episode {
         if let Some(undo) = &mut self.undo {
             undo.on_late_ack(episode);
         }
+        #[cfg(feature = "study")]
+        self.few.on_late_ack();
     }
 
     /// A packet whose loss belongs to a reduction will never be proven to have arrived.
@@ -198,8 +223,16 @@ impl Episode {
     }
 
     /// The newest reduction that has proven a mistake, if there is one; what it began from is in force again.
-    pub(super) fn take_spurious(&mut self) -> Option<u32> {
-        let (episode, previous) = self.undo.as_mut().and_then(Episodes::take_spurious)?;
+    ///
+    /// The window holds so many packets.
+    pub(super) fn take_spurious(
+        &mut self,
+        #[cfg_attr(not(feature = "study"), expect(unused_variables))] window: u64,
+    ) -> Option<u32> {
+        let spurious = self.undo.as_mut().and_then(Episodes::take_spurious);
+        #[cfg(feature = "study")]
+        let spurious = spurious.or_else(|| self.few.take(window));
+        let (episode, previous) = spurious?;
         self.period = previous;
         self.in_recovery = self.sequence.take_back(episode);
         self.repair_packet = false;

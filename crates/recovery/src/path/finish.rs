@@ -133,7 +133,8 @@ impl Path {
     }
 
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
-        while let Some(episode) = self.episode.take_spurious() {
+        let packets = self.window() / u64::from(self.datagram_size).max(1);
+        while let Some(episode) = self.episode.take_spurious(packets) {
             if self.controller.undo(now, episode) {
                 self.ask(now);
                 self.stats.undos += 1;

@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::congestion::{self, Allowance, Controller, PathContext, PathView, SavedPath};
 use crate::delivery::Delivery;
 use crate::loss::Reordering;
-use crate::policies::{PacingPolicy, UndoPolicy};
+use crate::policies::PacingPolicy;
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{EcnState, State};
@@ -127,7 +127,7 @@ impl Path {
             limit: SendLimit::new(now, allowance, initial_window, is_paced, config.max_rate),
             delivery: Delivery::new(now),
             reordering: Reordering::new(config.policies.reordering),
-            episode: Episode::new(config.profile, config.policies.undo == UndoPolicy::Episode),
+            episode: Episode::new(config.profile, config.policies.undo),
             usage: Usage::new(config.policies.growth_limit, initial_window),
             recent_losses: RecentLosses::default(),
             flight: InFlight::new(now, config.policies.restart),

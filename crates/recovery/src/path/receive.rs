@@ -67,6 +67,12 @@ impl Path {
         self.note_spurious(now, sent, episode);
     }
 
+    /// A packet that had been declared lost was so many places behind the newest when it was acknowledged.
+    #[cfg(feature = "study")]
+    pub(crate) fn on_behind(&mut self, behind: u64) {
+        self.reordering.learned.on_behind(behind);
+    }
+
     pub(super) fn note_spurious(&mut self, now: Instant, sent: &Transmission, episode: u32) {
         self.reordering.learned.on_spurious(now, sent.time, &self.rtt);
         self.stats.packets_spurious += 1;
@@ -146,7 +152,8 @@ impl Path {
     pub(super) fn begin_recovery(&mut self, cause: CongestionCause, decrease: Decrease) {
         self.touch();
         self.usage.on_reduction(self.flight.bytes);
-        self.tally.congestion = Some(self.episode.begin(cause, decrease, self.stats.packets_sent));
+        let ends_start = self.ssthresh().is_none_or(|threshold| self.window() < threshold);
+        self.tally.congestion = Some(self.episode.begin(cause, decrease, self.stats.packets_sent, ends_start));
         self.reordering.learned.on_reduction();
         self.stats.congestion_events += 1;
         self.stats.ecn_events += u64::from(cause == CongestionCause::Ecn);

@@ -4,7 +4,7 @@ use thalweg_units::{Instant, Rate};
 
 use super::Path;
 use crate::congestion::PathContext;
-use crate::policies::{PacingPolicy, Policies, UndoPolicy};
+use crate::policies::{PacingPolicy, Policies};
 use crate::rtt::Rtt;
 
 impl Path {
@@ -20,7 +20,7 @@ impl Path {
         self.flight.restart = policies.restart;
         let context = PathContext::new(now, self.datagram_size);
         self.marking.set_policy(policies.mark, self.controller.ecn_codepoint(), &context);
-        self.episode.set_undo(policies.undo == UndoPolicy::Episode);
+        self.episode.set_undo(policies.undo);
         self.after_switch(now);
     }
 

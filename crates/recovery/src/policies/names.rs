@@ -22,6 +22,9 @@ choices! {
         HalfInFlight "half-in-flight",
             "half of the packets in flight but at least three, or 9/8 of the round-trip time (nginx)",
             "to compare with nginx; tolerant with large windows, strict with small ones";
+        Counting "counting",
+            "fixed until a packet is wrongly declared lost; from then on 5/4 of the round-trip time, or as many packets as that one was late by, at most 20 (quiche)",
+            "to compare with quiche; packets that are late by more than a quarter of a round trip are declared lost each time";
     }
 }
 
@@ -164,6 +167,11 @@ choices! {
             "never undone",
             "to measure the cost of packets wrongly declared lost";
     } default Episode
+    study {
+        Few "few",
+            "undone when fewer than two packets, or than a fifth of the window, are lost until the first packet sent since is acknowledged, or when one of them was not lost; a reduction that ends slow start stays (quiche's CUBIC)",
+            "to compare with quiche: losses by chance take nothing away once slow start has ended";
+    }
 }
 
 choices! {

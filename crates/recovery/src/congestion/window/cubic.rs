@@ -129,6 +129,11 @@ pub(crate) struct Cubic {
     least_growth: Option<NonZeroU8>,
     /// Whether Reno's increase stays what it is after a reduction.
     keeps_alpha: bool,
+    /// Whether a reduction that is taken back leaves Reno's window reduced, and whether one just was.
+    #[cfg(feature = "study")]
+    forgets_reno: bool,
+    #[cfg(feature = "study")]
+    has_returned: bool,
 }
 
 /// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a
@@ -152,6 +157,12 @@ impl Epoch {
 impl Cubic {
     pub(crate) fn new(profile: Profile) -> Cubic {
         Cubic { least_growth: profile.least_growth, keeps_alpha: profile.keeps_alpha, ..Cubic::default() }
+    }
+
+    /// As quiche has it: a reduction that is taken back leaves what Reno would have reduced.
+    #[cfg(feature = "study")]
+    pub(crate) fn forgetful() -> Cubic {
+        Cubic { forgets_reno: true, ..Cubic::default() }
     }
 
     fn begin_epoch(&mut self, view: View) -> Epoch {
@@ -189,6 +200,10 @@ impl Growth for Cubic {
             Some(epoch) => epoch,
             None => self.begin_epoch(view),
         };
+        #[cfg(feature = "study")]
+        if core::mem::take(&mut self.has_returned) {
+            self.reno = self.backoff.reduced(view) << FRACTION_BITS;
+        }
         let elapsed = self.elapsed_micros(epoch, view.now);
         let reno = self.advance_reno(view, acked);
         let least = match (self.least_growth, self.w_max) {
@@ -254,6 +269,11 @@ impl Growth for Cubic {
     /// The same function in larger or smaller datagrams: a new epoch from where the window stands.
     fn on_datagram_size(&mut self) {
         self.epoch = None;
+    }
+
+    #[cfg(feature = "study")]
+    fn on_return(&mut self, _now: Instant) {
+        self.has_returned = self.forgets_reno;
     }
 
     fn snapshot(&self) -> Box<dyn Growth> {

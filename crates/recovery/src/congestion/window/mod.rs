@@ -74,6 +74,10 @@ algorithms! {
             |_| Box::new(Lia::default());
     } default Regain
     study {
+        ForgetfulCubic "forgetful-cubic",
+            "as cubic, but a reduction that is taken back leaves what new-reno would have reduced (quiche)",
+            "to compare with quiche, with undo=few; where packets are late it hardly grows beyond what it had",
+            |_| Box::new(Cubic::forgetful());
         Cuback "cuback",
             "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
             "to compare with Cuback; where flows come and go: one that gains share climbs faster, one that loses it more slowly",

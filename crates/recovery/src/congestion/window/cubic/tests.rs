@@ -330,3 +330,19 @@ fn a_profile_that_keeps_alpha_grows_renos_window_as_slowly_beyond_the_window_bef
     // 3 × (1 - 0.7) / (1 + 0.7) of a datagram.
     assert_eq!(grown(true), DATAGRAM * 9 / 17);
 }
+
+#[test]
+#[cfg(feature = "study")]
+fn quiche_does_not_restore_what_reno_would_have() {
+    let reno = |mut cubic: Cubic| {
+        let now = Instant::ZERO;
+        cubic.reduce(view(now, 50 * DATAGRAM, 100), Signal::Loss);
+        cubic.grow(view(now, 35 * DATAGRAM, 100), 1);
+        let mut copy = cubic.clone();
+        copy.on_return(now);
+        copy.grow(view(now, 40 * DATAGRAM, 100), 0);
+        copy.reno >> FRACTION_BITS
+    };
+    assert_eq!(reno(Cubic::default()), 35 * DATAGRAM);
+    assert_eq!(reno(Cubic::forgetful()), 28 * DATAGRAM);
+}
