@@ -11,18 +11,11 @@ const REDUCED: core::ops::Range<f64> = 0.45..0.85;
 /// A window that falls to as few bytes may be the least that there is.
 const LEAST: f64 = 5_000.0;
 
-/// A window grows by less at a time: more of it was restored.
-const RESTORED: f64 = 1.15;
-
 /// The window over time.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     last: Option<f64>,
     ratios: Vec<f64>,
-    /// What it was before the last reduction, bytes, until it is as large again.
-    before: Option<f64>,
-    /// Reductions after which it was at once as large again.
-    restored: usize,
 }
 
 impl Window {
@@ -32,11 +25,6 @@ impl Window {
             let ratio = window / last;
             if REDUCED.contains(&ratio) && window > LEAST && self.ratios.len() < KEPT {
                 self.ratios.push(ratio);
-                self.before = Some(last);
-            }
-            if self.before.is_some_and(|before| window >= before) {
-                self.before = None;
-                self.restored += usize::from(ratio > RESTORED);
             }
         }
     }
@@ -45,11 +33,6 @@ impl Window {
     pub(crate) fn is_halved(&self) -> bool {
         let halved = self.ratios.iter().filter(|ratio| **ratio < BETWEEN).count();
         halved * 2 > self.ratios.len()
-    }
-
-    /// Whether most reductions are undone.
-    pub(crate) fn is_restored(&self) -> bool {
-        self.restored * 2 > self.ratios.len()
     }
 }
 
@@ -60,24 +43,12 @@ mod tests {
     use super::*;
     use crate::read::Tree;
 
-    fn window(windows: &[u64]) -> Window {
+    fn is_halved(windows: &[u64]) -> bool {
         let mut window = Window::default();
         windows
             .iter()
             .for_each(|bytes| window.metrics(Tree::of(json!({ "congestion_window": bytes })).unwrap().root()));
-        window
-    }
-
-    fn is_halved(windows: &[u64]) -> bool {
-        window(windows).is_halved()
-    }
-
-    #[test]
-    fn a_window_that_is_at_once_as_large_again_was_restored() {
-        assert!(window(&[20_000, 40_000, 28_000, 28_500, 40_000, 41_000]).is_restored());
-        assert!(!window(&[20_000, 40_000, 28_000, 30_000, 34_000, 38_000, 41_000]).is_restored(), "it grew");
-        assert!(!window(&[40_000, 28_000, 40_000, 28_000, 20_000, 14_000]).is_restored(), "once of three times");
-        assert!(!window(&[20_000, 40_000]).is_restored());
+        window.is_halved()
     }
 
     #[test]
