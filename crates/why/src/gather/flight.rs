@@ -257,7 +257,7 @@ impl Flight {
         let is_new = newest.is_some();
         // What an acknowledgment counts had arrived by then, half a round trip earlier.
         let arrived = now - if is_new { ack.delay.clamp(0.0, LONGEST_DELAY) } else { 0.0 };
-        let is_whole = !ack.is_cut && self.losses.holes == holes;
+        let is_whole = !ack.is_cut && !ack.may_be_late && self.losses.holes == holes;
         if let Some(sent) = newest {
             self.sample(now, &sent, ack.delay);
             self.couple(now, sent.time, ack.delay, is_whole);
@@ -529,7 +529,7 @@ mod tests {
                 flight.sent(now as f64, now, 1200, (1000, true));
             }
             while let Some((time, number)) = acks.next_if(|(time, _)| *time <= now as f64) {
-                let ack = Ack { ranges: vec![(number, number)], is_cut: false, delay: 0.0 };
+                let ack = Ack { ranges: vec![(number, number)], ..Ack::default() };
                 flight.acked(time, &ack, &mut |_, _| ());
             }
         }
@@ -554,7 +554,7 @@ mod tests {
             }
             for last in (19..400_u64).step_by(20) {
                 let delay = if last % 40 == 19 { delay } else { 0.0 };
-                let ack = Ack { ranges: vec![(last - 19, last)], is_cut: false, delay };
+                let ack = Ack { ranges: vec![(last - 19, last)], delay, ..Ack::default() };
                 flight.acked(last as f64 + 500.0 + delay, &ack, &mut |_, _| ());
             }
             flight.rates.short.quantile(1.0).unwrap()
@@ -563,7 +563,29 @@ mod tests {
     }
 
     fn acked(flight: &mut Flight, now: f64, from: u64, to: u64) {
-        flight.acked(now, &Ack { ranges: vec![(from, to)], is_cut: false, delay: 0.0 }, &mut |_, _| ());
+        flight.acked(now, &Ack { ranges: vec![(from, to)], ..Ack::default() }, &mut |_, _| ());
+    }
+
+    #[test]
+    fn a_single_packet_that_may_have_been_acknowledged_late_says_nothing_of_the_rate() {
+        let train = |may_be_late: bool| {
+            let mut flight = Flight::default();
+            // Eleven packets leave at once, and come apart at a packet in 0.1 ms; the last is acknowledged 20 ms late.
+            (0..11).for_each(|number| flight.sent(0.0, number, 1200, (1000, true)));
+            for last in [1, 3, 5, 7, 9] {
+                acked(&mut flight, 80.0 + 0.1 * last as f64, last - 1, last);
+            }
+            let ack = Ack { ranges: vec![(10, 10)], may_be_late, ..Ack::default() };
+            flight.acked(101.0, &ack, &mut |_, _| ());
+            flight.finish();
+            flight.rates.trains.quantile(0.5).unwrap()
+        };
+        assert!(
+            (train(true) / 12_000.0 - 1.0).abs() < 0.05 && train(false) < 1000.0,
+            "{} {}",
+            train(true),
+            train(false)
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) struct Ack {
     pub(super) is_cut: bool,
     /// How long it was delayed, milliseconds.
     pub(super) delay: f64,
+    /// Whether it may have been delayed, and the log does not say how long.
+    pub(super) may_be_late: bool,
 }
 
 impl Ack {
@@ -92,7 +94,8 @@ fn ack(frame: Data<'_>) -> Ack {
     ranges.sort_unstable_by(|a, b| b.cmp(a));
     let count = frame.get("range_count").and_then(integer).unwrap_or(0);
     let is_cut = count > ranges.len() as u64;
-    Ack { ranges, is_cut, delay: frame.get("ack_delay").and_then(Data::as_f64).unwrap_or(0.0) }
+    let delay = frame.get("ack_delay").and_then(Data::as_f64).unwrap_or(0.0);
+    Ack { ranges, is_cut, delay, may_be_late: false }
 }
 
 /// Bytes of streams, each counted once as far as its order allows.
