@@ -335,6 +335,7 @@ impl Facts {
             ack.mend(self.stack(), self.waits.credit.delay_exponent);
         }
         self.late.read(now, number_of_data(data).is_some());
+        self.back.took(self.flight.least);
         match self.stack() {
             Stack::Quiche => self.back.arrived_of_rest(now, size_of(data), number_of_data(data).is_none()),
             _ => self.back.arrived(now, size_of(data)),

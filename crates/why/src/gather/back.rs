@@ -15,6 +15,9 @@ const ALIKE: f64 = 0.8;
 /// Faster than the large packets by this, something is.
 const FASTER: f64 = 1.3;
 
+/// No clock tells shorter times, milliseconds.
+const GRAIN: f64 = 1e-6;
+
 /// Times between arrivals of small packets that are kept.
 const KEPT: usize = 2048;
 /// So many of them, and this share, are at one rate …
@@ -36,6 +39,8 @@ pub(crate) struct Back {
     left: Option<(f64, u64)>,
     /// The fastest that a large packet came behind another one, and the second.
     fastest: [f64; 2],
+    /// The shortest round trip so far, milliseconds.
+    least: Option<f64>,
     /// By bytes, how fast packets came behind each other: acknowledgments alone, and all others.
     small: Bins,
     others: Bins,
@@ -78,6 +83,11 @@ impl Back {
         }
     }
 
+    /// The shortest round trip so far, milliseconds.
+    pub(super) fn took(&mut self, least: Option<f64>) {
+        self.least = least;
+    }
+
     pub(super) fn arrived(&mut self, now: f64, size: u64) {
         self.first.get_or_insert(now);
         match &mut self.last {
@@ -95,10 +105,15 @@ impl Back {
 
     fn flush(&mut self) {
         let Some((at, bytes)) = self.last else { return };
-        if let Some(before) = self.before.replace(at).filter(|before| at > *before) {
+        if let Some(before) = self.before.replace(at).filter(|before| at - before > GRAIN) {
             let rate = bytes as f64 / (at - before);
-            (if bytes < SMALL { &mut self.small } else { &mut self.others }).add(rate, bytes as f64);
-            if bytes < SMALL {
+            if bytes >= SMALL {
+                // What comes a round trip after another packet answers what was sent then, as in a handshake.
+                if self.least.is_some_and(|least| at - before < least) {
+                    self.others.add(rate, bytes as f64);
+                }
+            } else {
+                self.small.add(rate, bytes as f64);
                 self.pace.gaps.add((bytes as f64, at - before));
             }
             if bytes >= LARGE {
@@ -163,6 +178,29 @@ mod tests {
         assert_eq!(thin(&acknowledgments(8, |_, bytes| bytes / 10.0)), None, "a few may be chance");
         let rarely = |number: u64, bytes: f64| if number.is_multiple_of(4) { bytes / 10.0 } else { number as f64 };
         assert_eq!(thin(&acknowledgments(200, rarely)), None);
+    }
+
+    #[test]
+    fn packets_that_answer_each_other_in_a_handshake_do_not_tell_a_busy_link() {
+        let thin = |least: Option<f64>| {
+            let mut back = Back::default();
+            back.took(least);
+            // Two large ones a round trip apart, and acknowledgments of what comes evenly.
+            back.arrived(0.0, 134);
+            back.arrived(21.0, 134);
+            (1..60).for_each(|number| back.arrived(21.0 + 8.2 * number as f64, 35));
+            back.thin(true)
+        };
+        assert_eq!((thin(None), thin(Some(20.0))), (None, None));
+        assert!(thin(Some(40.0)).is_some(), "the large one came behind another");
+    }
+
+    #[test]
+    fn times_that_no_clock_tells_are_no_rate() {
+        let back = acknowledgments(60, |_, _| f64::MIN_POSITIVE / 4.0);
+        assert_eq!(back.thin(true), None);
+        let mixed = acknowledgments(90, |number, bytes| if number % 3 == 0 { 1e-9 } else { bytes / 10.0 });
+        assert!(mixed.thin(true).is_none_or(f64::is_finite));
     }
 
     #[test]
