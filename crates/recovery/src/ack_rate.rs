@@ -10,8 +10,8 @@
 //! | `phased` | 16 | 8 |
 //! | `phased(opening=n, later=m)` | n | m |
 //!
-//! Where ACKs wait for each other on the way back, by the clock of a receiver that reports arrivals, each takes some time
-//! there. No more are asked for than take half of the shortest round trip together.
+//! Where ACKs wait for each other on the way back, by the clock of a receiver that reports arrivals, each takes some
+//! time there. No more are asked for than take half of the shortest round trip together.
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
 //! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives:

@@ -1,9 +1,9 @@
 //! How long an acknowledgment takes on a way back that carries fewer than are sent.
 //!
 //! An uplink of a hundredth of the downlink's rate is full of ACKs long before the downlink is full of data: at two
-//! packets per ACK, 12 Mbps need 280 kbps the other way. The ACKs then tell of packets late, and a start doubles once per
-//! round trip and queue. Only the receiver's clock tells this queue from one of the data: ACKs come further apart than
-//! their newest packets arrived, each of them by about the time that one takes.
+//! packets per ACK, 12 Mbps need 280 kbps the other way. The ACKs then tell of packets late, and a start doubles once
+//! per round trip and queue. Only the receiver's clock tells this queue from one of the data: ACKs come further apart
+//! than their newest packets arrived, each of them by about the time that one takes.
 
 use thalweg_units::{Duration, Instant};
 

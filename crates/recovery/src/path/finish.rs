@@ -55,7 +55,7 @@ impl Path {
             && let Some(newest) = tally.arrivals.last()
             && self.controller.wants_dense_acks()
         {
-            self.ack_queue.on_ack(now, newest.received, tally.ack_held, self.rtt.smoothed);
+            self.receiver_clock.acks.on_ack(now, newest.received, tally.ack_held, self.rtt.smoothed);
         }
         let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();

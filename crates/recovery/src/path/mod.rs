@@ -49,7 +49,6 @@ mod switch;
 mod tally;
 mod usage;
 
-use ack_queue::AckQueue;
 use episode::Episode;
 use flight::InFlight;
 use limit::SendLimit;
@@ -85,7 +84,6 @@ pub struct Path {
     /// The transport has given the path up; it stays until its packets are settled.
     pub(crate) is_retired: bool,
     receiver_clock: ReceiverClock,
-    ack_queue: AckQueue,
     tally: Tally,
     narrator: Narrator,
     stats: PathStats,
@@ -135,7 +133,6 @@ impl Path {
             is_started: false,
             is_retired: false,
             receiver_clock: ReceiverClock::default(),
-            ack_queue: AckQueue::default(),
             tally: Tally::default(),
             narrator: Narrator::new(controller.state(), controller.start_exit(), marking.state()),
             stats: PathStats::default(),
@@ -289,7 +286,7 @@ impl Path {
 
     /// The time that the way back takes for an ACK, if they wait for each other there.
     pub(crate) fn ack_spacing(&self) -> Option<Duration> {
-        self.ack_queue.spacing()
+        self.receiver_clock.acks.spacing()
     }
 
     /// Whether the controller wants the next packet to be acknowledged at once ([`Controller::wants_prompt_ack`]).

@@ -10,6 +10,8 @@
 
 use thalweg_units::{Duration, Instant};
 
+use super::ack_queue::AckQueue;
+
 /// Contradictions after which a peer's clock is ignored.
 const MAX_CONTRADICTIONS: u8 = 3;
 
@@ -24,6 +26,8 @@ const TOLERANCE: Duration = Duration::from_millis(1);
 pub(super) struct ReceiverClock {
     bounds: Option<Bounds>,
     contradictions: u8,
+    /// What it says of the way back.
+    pub(super) acks: AckQueue,
 }
 
 /// Between how many nanoseconds the peer's clock is ahead of ours.
