@@ -32,6 +32,11 @@ fn link(delay: u64) -> Link {
     Link { rate: 1_250_000, queue: 62_500, ..Link::new(ms(delay)) }
 }
 
+/// Nothing comes through.
+fn dead() -> Link {
+    Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) }
+}
+
 fn config() -> TransportConfig {
     TransportConfig { multipath: Some(MultipathConfig::default()), ..TransportConfig::default() }
 }
@@ -207,7 +212,7 @@ fn a_second_path_that_never_answers_is_given_up_and_costs_nothing() {
         world.transfer(handle, true, 1_000_000, LIMIT).unwrap()
     };
     let (mut world, handle) = two(setup());
-    world.second = Some((SECOND, Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) }));
+    world.second = Some((SECOND, dead()));
     let now = world.now;
     world.client_conn(handle).open_path(now, Some(SECOND), None).unwrap();
     let took = world.transfer(handle, true, 1_000_000, LIMIT).unwrap();
@@ -291,7 +296,6 @@ fn datagrams_lost_on_both_paths_are_repaired() {
 /// The longest time without new bytes in order, and how long all of them took.
 fn with_cut(cut: usize, at: Duration) -> (Duration, Duration) {
     let (mut world, handle) = opened(setup());
-    let dead = || Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) };
     let started = world.now;
     let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
     let mut pump = harness::Pump::new(stream, true, 2_000_000);
@@ -382,7 +386,6 @@ fn a_late_packet_of_an_abandoned_path_does_not_end_the_connection() {
 #[test]
 fn both_paths_may_be_silent_for_a_while() {
     let (mut world, handle) = opened(setup());
-    let dead = || Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) };
     let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
     let mut pump = harness::Pump::new(stream, true, 2_000_000);
     let until = world.now + ms(300);
@@ -407,7 +410,6 @@ fn both_paths_may_be_silent_for_a_while() {
 /// back, without waiting for the next probe on the other.
 #[test]
 fn what_two_silent_paths_owe_leaves_on_the_one_that_comes_back() {
-    let dead = || Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) };
     for (back, outage) in [0, 1].into_iter().flat_map(|back| (10..40).map(move |n| (back, n * 100))) {
         let (mut world, handle) = opened(setup());
         let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
@@ -556,7 +558,7 @@ fn draft_3_3_a_backup_carries_data_only_while_the_other_path_is_silent() {
     let before = sent(world.server_conn())[1];
     assert!(world.transfer(handle, true, 500_000, LIMIT).is_some());
     assert!(sent(world.server_conn())[1] - before < 5_000, "{:?}", sent(world.server_conn()));
-    world.link = Link { meddle: Box::new(|_, _| Vec::new()), ..link(10) };
+    world.link = dead();
     assert!(world.transfer(handle, true, 500_000, LIMIT).is_some());
     assert!(sent(world.server_conn())[1] - before > 500_000);
 }

@@ -10,8 +10,9 @@
 //! | `phased` | 16 | 8 |
 //! | `phased(opening=n, later=m)` | n | m |
 //!
-//! Where ACKs wait for each other on the way back, by the clock of a receiver that reports arrivals, each takes some
-//! time there. No more are asked for than take half of the shortest round trip together.
+//! **Thin return paths.** While the controller learns, and ACKs wait for each other on the return path by the clock of a
+//! receiver that reports arrivals, as many are asked for as it carries in half of the shortest round trip, but two per
+//! window at least.
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
 //! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives:
@@ -33,7 +34,11 @@ use crate::policies::{AckRatePolicy, PhasedParameters};
 /// second.
 const MAX_PACKETS: u64 = 64;
 
-/// Where ACKs wait in a queue on the way back, fewer are asked for, but no fewer than this per window.
+/// Where ACKs wait in a queue of the return path, as many are asked for as it carries in one part in so many of the
+/// shortest round trip. With one, the queue would stay as it is; more would slow down the start.
+const RETURN_SHARE: u64 = 2;
+
+/// No fewer ACKs per window are asked for on that account.
 const LEAST: u8 = 2;
 
 /// The longest delay that is asked for. On longer paths 40 ACKs per second cost 20 kbps, so that more delay saves
@@ -88,10 +93,10 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
     if !rtt.has_sample {
         return None;
     }
-    let per_window = if path.wants_dense_acks() { dense } else { sparse };
-    // All of a window together take half of the shortest round trip on the way back, where they wait for each other.
-    let room = path.ack_spacing().map(|spacing| rtt.min.nanos() / spacing.nanos().saturating_mul(2).max(1));
-    let per_window = room.map_or(per_window, |room| per_window.min(u8::try_from(room).unwrap_or(u8::MAX).max(LEAST)));
+    let per_window = match path.wants_dense_acks() {
+        true => path.ack_spacing().map_or(dense, |spacing| within(dense, rtt.min, spacing)),
+        false => sparse,
+    };
     let window = path.window() / u64::from(path.datagram_size().max(1));
     let packets = (window / u64::from(per_window)).clamp(2, MAX_PACKETS);
     let longest = MAX_DELAY.min(peer.max_ack_delay).max(peer.min_ack_delay);
@@ -101,6 +106,12 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
         max_ack_delay: delay,
         reordering_threshold: reordering_threshold(path, window, packets),
     })
+}
+
+/// Of `wanted` ACKs per window, those that the return path carries in its share of a round trip if each takes `spacing`.
+fn within(wanted: u8, min_rtt: Duration, spacing: Duration) -> u8 {
+    let room = min_rtt.nanos() / spacing.nanos().saturating_mul(RETURN_SHARE).max(1);
+    wanted.min(u8::try_from(room).unwrap_or(u8::MAX).max(LEAST))
 }
 
 /// The distance at which a gap is worth an ACK of its own, with `window` datagrams per round trip and an ACK for every
@@ -193,6 +204,15 @@ mod tests {
         let min_ack_delay = ms(20);
         let asked = request(phased(16, 8), &path("", 100, ms(8), true), AckLimits { min_ack_delay, ..PEER }).unwrap();
         assert_eq!(asked.max_ack_delay, min_ack_delay);
+    }
+
+    #[test]
+    fn no_more_acks_are_asked_for_than_a_thin_return_path_carries_in_half_a_round_trip() {
+        assert_eq!(within(16, ms(150), ms(13)), 5);
+        assert_eq!(within(16, ms(150), ms(1)), 16, "never more than the policy has");
+        assert_eq!(within(4, ms(150), ms(13)), 4);
+        assert_eq!(within(16, ms(20), ms(40)), LEAST);
+        assert_eq!(within(16, Duration::MAX, Duration::ZERO), 16);
     }
 
     #[test]

@@ -387,6 +387,11 @@ impl<T: Clone> Recovery<T> {
             if let Some(latest) = way_back.own(latest) {
                 self.take_rtt_sample(now, latest, space, newly.largest.path, ack_delay);
             }
+            if way_back == WayBack::Own
+                && let Some(path) = self.paths.get_mut(newly.largest.path)
+            {
+                path.on_held_back(ack_delay);
+            }
         }
         if space.is_data() && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
             self.spaces.entry(space).on_hold(ack_delay);

@@ -70,7 +70,7 @@ pub(crate) struct Adaptation {
     grown: Option<Instant>,
     /// Reductions since reordering was last seen.
     reductions: u32,
-    /// So many places behind the newest a packet was at most that was wrongly declared lost, and one.
+    /// How many places behind the newest a packet wrongly declared lost was at most, plus one.
     #[cfg(feature = "study")]
     behind: u64,
 }

@@ -384,7 +384,8 @@ impl Connection {
     /// A path that was silent answers: what the others owe that are silent still leaves on it.
     #[cold]
     fn reinject_silent(&mut self, answering: DataSpace) {
-        let silent = self.paths.sets().filter(|set| set.id() != answering && set.is_open() && self.is_silent(set));
+        let is_owing = |set: &&PathSet| set.is_open() && self.is_silent(set) && self.others_answer(set.id());
+        let silent = self.paths.sets().filter(|set| set.id() != answering).filter(is_owing);
         let silent: SmallVec<[_; 4]> = silent.map(PathSet::id).collect();
         silent.into_iter().for_each(|space| self.reinject(space));
     }

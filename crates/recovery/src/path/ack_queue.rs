@@ -1,9 +1,9 @@
-//! How long an acknowledgment takes on a way back that carries fewer than are sent.
+//! How long an acknowledgment takes on a return path that carries fewer than are sent (RFC 3449 section 2).
 //!
 //! An uplink of a hundredth of the downlink's rate is full of ACKs long before the downlink is full of data: at two
 //! packets per ACK, 12 Mbps need 280 kbps the other way. The ACKs then tell of packets late, and a start doubles once
 //! per round trip and queue. Only the receiver's clock tells this queue from one of the data: ACKs come further apart
-//! than their newest packets arrived, each of them by about the time that one takes.
+//! than their newest packets arrived, as far as one of them takes on the return path.
 
 use thalweg_units::{Duration, Instant};
 
@@ -11,15 +11,18 @@ use thalweg_units::{Duration, Instant};
 /// those that a time slot held back come closer together.
 const IN_A_ROW: u32 = 4;
 
-/// By at least one part in so many of the time between them.
+/// Each by at least one part in so many of the time between them.
 const SHARE: u32 = 4;
+
+/// All of them together by more than this: clocks are read in steps of up to a millisecond.
+const LEAST_LATE: Duration = Duration::from_millis(1);
 
 /// See the [module](self).
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct AckQueue {
     last: Option<AckTimes>,
-    /// When the first of the ACKs in a row came, and how many followed.
-    since: Instant,
+    /// The first of the ACKs in a row, and how many followed.
+    first: Option<AckTimes>,
     row: u32,
     spacing: Option<Duration>,
 }
@@ -38,21 +41,20 @@ impl AckQueue {
         let this = AckTimes { sent: received.saturating_add(held), came: now };
         let Some(last) = self.last.replace(this) else { return };
         let (apart, sent_apart) = (now.saturating_since(last.came), this.sent.saturating_sub(last.sent));
-        let is_late = apart.saturating_sub(sent_apart) >= (apart / SHARE).max(Duration::from_micros(1));
+        let is_late = apart > Duration::ZERO && apart.saturating_sub(sent_apart) >= apart / SHARE;
         if !is_late || apart > round_trip || this.sent < last.sent {
-            self.row = 0;
+            (self.first, self.row) = (None, 0);
             return;
         }
-        if self.row == 0 {
-            self.since = last.came;
-        }
+        let first = *self.first.get_or_insert(last);
         self.row += 1;
-        if self.row >= IN_A_ROW {
-            self.spacing = Some(now.saturating_since(self.since) / self.row);
+        let (took, sent_in) = (now.saturating_since(first.came), this.sent.saturating_sub(first.sent));
+        if self.row >= IN_A_ROW && took.saturating_sub(sent_in) > LEAST_LATE {
+            self.spacing = Some(took / self.row);
         }
     }
 
-    /// The time that the way back takes for an ACK, if they wait for each other there.
+    /// The time that the return path takes for an ACK, if they wait for each other there.
     pub(super) fn spacing(&self) -> Option<Duration> {
         self.spacing
     }
@@ -104,6 +106,12 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_read_in_steps_shows_no_queue() {
+        let step = |at: u64| at / 1_000 * 1_000;
+        assert_eq!(spacing((0..1_000).map(|n| (step(n * 100), 5_000 + n * 100))), None);
+    }
+
+    #[test]
     fn what_the_receiver_held_back_is_no_queue() {
         let mut queue = AckQueue::default();
         for n in 0..100 {
@@ -120,8 +128,7 @@ mod tests {
             for (n, received) in (0..).zip(times) {
                 queue.on_ack(Instant::ZERO + us(n), received, held, Duration::MAX);
             }
-            // At the end of its clock all is sent at once.
-            assert_eq!(queue.spacing().is_some(), held == Duration::MAX);
+            assert_eq!(queue.spacing(), None);
         }
     }
 }

@@ -222,16 +222,14 @@ impl Episode {
         self.profile.timeout
     }
 
-    /// The newest reduction that has proven a mistake, if there is one; what it began from is in force again.
-    ///
-    /// The window holds so many packets.
+    /// The newest reduction that is to be taken back, if there is one; what it began from is in force again.
     pub(super) fn take_spurious(
         &mut self,
-        #[cfg_attr(not(feature = "study"), expect(unused_variables))] window: u64,
+        #[cfg_attr(not(feature = "study"), expect(unused_variables))] window_packets: u64,
     ) -> Option<u32> {
         let spurious = self.undo.as_mut().and_then(Episodes::take_spurious);
         #[cfg(feature = "study")]
-        let spurious = spurious.or_else(|| self.few.take(window));
+        let spurious = spurious.or_else(|| self.few.take(window_packets));
         let (episode, previous) = spurious?;
         self.period = previous;
         self.in_recovery = self.sequence.take_back(episode);

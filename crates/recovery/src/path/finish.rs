@@ -51,11 +51,12 @@ impl Path {
         };
         self.tally.order_arrivals();
         let tally = &self.tally;
-        if tally.has_rtt_sample
-            && let Some(newest) = tally.arrivals.last()
+        // Where ACKs are few anyway, nothing depends on it.
+        if let Some(held) = tally.held_back
+            && let Some(newest) = tally.arrivals.last().filter(|arrival| arrival.order == tally.newest_order)
             && self.controller.wants_dense_acks()
         {
-            self.receiver_clock.acks.on_ack(now, newest.received, tally.ack_held, self.rtt.smoothed);
+            self.receiver_clock.acks.on_ack(now, newest.received, held, self.rtt.smoothed);
         }
         let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();

@@ -13,7 +13,7 @@
 //! | `usage` | whether the transport makes use of the window |
 //! | `recent_losses` | what became of the latest packets |
 //! | `narrator` | what the trace has last |
-//! | `ack_queue` | how long an acknowledgment takes on a thin way back |
+//! | `ack_queue` | how long an acknowledgment takes on a thin return path |
 //! | `receiver_clock` | whether the arrivals that the peer reports can be true |
 //!
 //! While an ACK is processed, each path notes what concerns it in its tally; [`Path::finish`] turns that into one
@@ -284,7 +284,7 @@ impl Path {
         self.controller.wants_dense_acks()
     }
 
-    /// The time that the way back takes for an ACK, if they wait for each other there.
+    /// The time that the return path takes for an ACK, if they wait for each other there.
     pub(crate) fn ack_spacing(&self) -> Option<Duration> {
         self.receiver_clock.acks.spacing()
     }

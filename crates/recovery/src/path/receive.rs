@@ -144,9 +144,13 @@ impl Path {
     pub(crate) fn on_rtt_sample(&mut self, sample: Sample) {
         self.touch();
         self.tally.has_rtt_sample = true;
-        self.tally.ack_held = sample.ack_delay;
         self.stats.rtt_samples += 1;
         self.rtt.on_sample(sample);
+    }
+
+    /// It came by the path itself and was held back for so long, as the peer says.
+    pub(crate) fn on_held_back(&mut self, held: Duration) {
+        self.tally.held_back = Some(held);
     }
 
     pub(super) fn begin_recovery(&mut self, cause: CongestionCause, decrease: Decrease) {

@@ -26,7 +26,7 @@ const TOLERANCE: Duration = Duration::from_millis(1);
 pub(super) struct ReceiverClock {
     bounds: Option<Bounds>,
     contradictions: u8,
-    /// What it says of the way back.
+    /// What it says of the return path.
     pub(super) acks: AckQueue,
 }
 
@@ -75,7 +75,7 @@ impl ReceiverClock {
             self.bounds = Some(all);
         } else {
             self.contradictions += 1;
-            self.bounds = None;
+            (self.bounds, self.acks) = (None, AckQueue::default());
         }
         is_consistent
     }

@@ -20,8 +20,8 @@ pub(super) struct Tally {
     /// What was said of congestion marks.
     pub(super) marks: Marks,
     pub(super) has_rtt_sample: bool,
-    /// For how long the peer says to have held it back, if it gave a sample.
-    pub(super) ack_held: Duration,
+    /// For how long the peer says to have held it back, if it gave a sample and came by the path itself.
+    pub(super) held_back: Option<Duration>,
     pub(super) congestion: Option<CongestionEvent>,
     pub(super) persistent_congestion: bool,
     /// It shows that repairs get through (SafeACK).

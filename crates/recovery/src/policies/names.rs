@@ -152,7 +152,7 @@ choices! {
             "asks for nothing: the peer acknowledges as it sees fit",
             "to leave the density of acknowledgments to the peer";
         Phased(PhasedParameters) "phased",
-            "sixteen per window and round trip while the window opens, eight afterwards (for every second to every 64th packet, draft-ietf-quic-ack-frequency-12); fewer where they wait for each other on the way back",
+            "sixteen per window and round trip while the window opens, eight afterwards (for every second to every 64th packet, draft-ietf-quic-ack-frequency-12); fewer while it opens where they wait for each other on the return path",
             "thin uplinks: dense while it is measured what the path carries, thin in the long run; opening=4, later=2 on uplinks that carry hardly anything else";
     } default Phased(PhasedParameters)
 }
@@ -169,8 +169,8 @@ choices! {
     } default Episode
     study {
         Few "few",
-            "undone when fewer than two packets, or than a fifth of the window, are lost until the first packet sent since is acknowledged, or when one of them was not lost; a reduction that ends slow start stays (quiche's CUBIC)",
-            "to compare with quiche: losses by chance take nothing away once slow start has ended";
+            "undone once a packet sent since is acknowledged, if fewer than two packets or a fifth of the reduced window were lost by then, or when any packet declared lost is acknowledged; a reduction that ends slow start stays (quiche's CUBIC)",
+            "to compare with quiche: random loss reduces no window for long once slow start has ended";
     }
 }
 

@@ -228,6 +228,10 @@ impl Growth for Cubic {
         self.w_max = Some(self.backoff.w_max(view, self.w_max));
         self.prior = view.window;
         self.epoch = None;
+        #[cfg(feature = "study")]
+        {
+            self.has_returned = false;
+        }
         self.backoff.reduced(view)
     }
 

@@ -75,7 +75,7 @@ algorithms! {
     } default Regain
     study {
         ForgetfulCubic "forgetful-cubic",
-            "as cubic, but a reduction that is taken back leaves what new-reno would have reduced (quiche)",
+            "as cubic, but where a reduction is taken back, W_est (RFC 9438 section 4.3) stays reduced (quiche)",
             "to compare with quiche, with undo=few; where packets are late it hardly grows beyond what it had",
             |_| Box::new(Cubic::forgetful());
         Cuback "cuback",

@@ -1,9 +1,12 @@
-//! Reductions for few losses, which are taken back whether these were lost or not (quiche's CUBIC).
+//! Reductions for few losses, which are taken back whether or not the packets were lost (quiche's CUBIC).
+//!
+//! quiche takes none back while the application limits the sender, and takes back for a late packet before it looks for
+//! losses by the same ACK; here that comes after them.
 
 use crate::policies::UndoPolicy;
 use crate::undo::Period;
 
-/// So many losses, or this part of the window, are not few.
+/// So many losses, or this part of the reduced window if that is more, are not few.
 const LEAST: u64 = 2;
 const PART: u64 = 5;
 
@@ -15,8 +18,9 @@ struct Latest {
     previous: Period,
     /// Packets lost since before it.
     lost: u64,
-    /// A packet sent since was acknowledged, or one that was declared lost.
+    /// A packet sent since was acknowledged.
     is_over: bool,
+    /// A packet that had been declared lost was acknowledged.
     is_wrong: bool,
 }
 
