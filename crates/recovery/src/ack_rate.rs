@@ -10,8 +10,8 @@
 //! | `phased` | 16 | 8 |
 //! | `phased(opening=n, later=m)` | n | m |
 //!
-//! **Thin return paths.** While the controller learns, and ACKs wait for each other on the return path by the clock of a
-//! receiver that reports arrivals, as many are asked for as it carries in half of the shortest round trip, but two per
+//! **Thin return paths.** While the controller learns, and ACKs wait for each other on the return path by the clock of
+//! a receiver that reports arrivals, as many are asked for as it carries in half of the shortest round trip, but two per
 //! window at least.
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
@@ -108,7 +108,8 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
     })
 }
 
-/// Of `wanted` ACKs per window, those that the return path carries in its share of a round trip if each takes `spacing`.
+/// Of `wanted` ACKs per window, those that the return path carries in its share of a round trip, if each takes
+/// `spacing` there.
 fn within(wanted: u8, min_rtt: Duration, spacing: Duration) -> u8 {
     let room = min_rtt.nanos() / spacing.nanos().saturating_mul(RETURN_SHARE).max(1);
     wanted.min(u8::try_from(room).unwrap_or(u8::MAX).max(LEAST))
