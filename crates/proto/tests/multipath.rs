@@ -383,15 +383,21 @@ fn a_late_packet_of_an_abandoned_path_does_not_end_the_connection() {
     }
 }
 
-#[test]
-fn both_paths_may_be_silent_for_a_while() {
-    let (mut world, handle) = opened(setup());
+/// A download of 2 MB both of whose paths are out after 300 ms.
+fn both_out(world: &mut World, handle: ConnectionHandle) -> harness::Pump {
     let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
     let mut pump = harness::Pump::new(stream, true, 2_000_000);
     let until = world.now + ms(300);
     world.run_until(ms(300), |world| pump.poke(world, handle) || world.now >= until);
     world.link = dead();
     world.second = Some((SECOND, dead()));
+    pump
+}
+
+#[test]
+fn both_paths_may_be_silent_for_a_while() {
+    let (mut world, handle) = opened(setup());
+    let mut pump = both_out(&mut world, handle);
     world.run_for(Duration::from_secs(5));
     world.link = link(10);
     world.second = Some((SECOND, link(10)));
@@ -412,12 +418,7 @@ fn both_paths_may_be_silent_for_a_while() {
 fn what_two_silent_paths_owe_leaves_on_the_one_that_comes_back() {
     for (back, outage) in [0, 1].into_iter().flat_map(|back| (10..40).map(move |n| (back, n * 100))) {
         let (mut world, handle) = opened(setup());
-        let stream = world.client_conn(handle).streams().open(thalweg_proto::streams::Dir::Bi).unwrap();
-        let mut pump = harness::Pump::new(stream, true, 2_000_000);
-        let until = world.now + ms(300);
-        world.run_until(ms(300), |world| pump.poke(world, handle) || world.now >= until);
-        world.link = dead();
-        world.second = Some((SECOND, dead()));
+        let mut pump = both_out(&mut world, handle);
         world.run_for(ms(outage));
         match back {
             0 => world.link = link(10),

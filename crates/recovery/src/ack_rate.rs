@@ -11,8 +11,8 @@
 //! | `phased(opening=n, later=m)` | n | m |
 //!
 //! **Thin return paths.** While the controller learns, and ACKs wait for each other on the return path by the clock of
-//! a receiver that reports arrivals, as many are asked for as it carries in half of the shortest round trip, but two per
-//! window at least.
+//! a receiver that reports arrivals, as many are asked for as it carries in half of the shortest round trip. That is at
+//! least two per window.
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
 //! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives:
