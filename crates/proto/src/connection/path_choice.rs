@@ -75,10 +75,8 @@ impl Connection {
     ) {
         let next = self.spaces[SpaceId::Data(path)].numbers.next();
         let Some(set) = self.paths.set_mut(path) else { return };
-        let was_silent = set.silent_from().is_some();
         if by == path {
-            set.answer();
-            if was_silent {
+            if set.answer() {
                 self.reinject_silent(path);
             }
             return;

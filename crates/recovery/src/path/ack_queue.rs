@@ -22,8 +22,7 @@ const LEAST_LATE: Duration = Duration::from_millis(1);
 pub(super) struct AckQueue {
     last: Option<AckTimes>,
     /// The first of the ACKs in a row, and how many followed.
-    first: Option<AckTimes>,
-    row: u32,
+    row: Option<(AckTimes, u32)>,
     spacing: Option<Duration>,
 }
 
@@ -43,14 +42,14 @@ impl AckQueue {
         let (apart, sent_apart) = (now.saturating_since(last.came), this.sent.saturating_sub(last.sent));
         let is_late = apart > Duration::ZERO && apart.saturating_sub(sent_apart) >= apart / SHARE;
         if !is_late || apart > round_trip || this.sent < last.sent {
-            (self.first, self.row) = (None, 0);
+            self.row = None;
             return;
         }
-        let first = *self.first.get_or_insert(last);
-        self.row += 1;
+        let (first, followed) = self.row.get_or_insert((last, 0));
+        *followed += 1;
         let (took, sent_in) = (now.saturating_since(first.came), this.sent.saturating_sub(first.sent));
-        if self.row >= IN_A_ROW && took.saturating_sub(sent_in) > LEAST_LATE {
-            self.spacing = Some(took / self.row);
+        if *followed >= IN_A_ROW && took.saturating_sub(sent_in) > LEAST_LATE {
+            self.spacing = Some(took / *followed);
         }
     }
 

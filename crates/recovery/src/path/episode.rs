@@ -41,7 +41,7 @@ pub(super) struct Episode {
     undo: Option<Episodes>,
     /// The latest reduction, where few losses take it back.
     #[cfg(feature = "study")]
-    few: few::Few,
+    pub(super) few: few::Few,
 }
 
 /// Where a transport that numbers bytes is in its sequence space.
@@ -142,17 +142,11 @@ impl Episode {
         order <= self.period.answered || self.profile.reduces_once && self.in_recovery && self.is_open()
     }
 
-    /// A reduction begins after `sent` packets, and with it slow start may end.
-    pub(super) fn begin(
-        &mut self,
-        cause: CongestionCause,
-        decrease: Decrease,
-        sent: u64,
-        #[cfg_attr(not(feature = "study"), expect(unused_variables))] ends_start: bool,
-    ) -> CongestionEvent {
+    /// A reduction begins after `sent` packets.
+    pub(super) fn begin(&mut self, cause: CongestionCause, decrease: Decrease, sent: u64) -> CongestionEvent {
         self.number += 1;
         #[cfg(feature = "study")]
-        self.few.begin(cause == CongestionCause::Loss && !ends_start, self.number, self.period);
+        self.few.begin(cause == CongestionCause::Loss, self.number, self.period);
         if let Some(undo) = &mut self.undo {
             match cause {
                 CongestionCause::Loss => undo.begin(self.number, self.period),
@@ -222,20 +216,25 @@ impl Episode {
         self.profile.timeout
     }
 
-    /// The newest reduction that is to be taken back, if there is one; what it began from is in force again.
-    pub(super) fn take_spurious(
-        &mut self,
-        #[cfg_attr(not(feature = "study"), expect(unused_variables))] window_packets: u64,
-    ) -> Option<u32> {
-        let spurious = self.undo.as_mut().and_then(Episodes::take_spurious);
-        #[cfg(feature = "study")]
-        let spurious = spurious.or_else(|| self.few.take(window_packets));
-        let (episode, previous) = spurious?;
+    /// The newest reduction that has proven a mistake, if there is one; what it began from is in force again.
+    pub(super) fn take_spurious(&mut self) -> Option<u32> {
+        let (episode, previous) = self.undo.as_mut().and_then(Episodes::take_spurious)?;
+        Some(self.take_back(episode, previous))
+    }
+
+    /// The latest reduction, if few losses began it; the window holds so many packets.
+    #[cfg(feature = "study")]
+    pub(super) fn take_few(&mut self, window_packets: u64) -> Option<u32> {
+        let (episode, previous) = self.few.take(window_packets)?;
+        Some(self.take_back(episode, previous))
+    }
+
+    fn take_back(&mut self, episode: u32, previous: Period) -> u32 {
         self.period = previous;
         self.in_recovery = self.sequence.take_back(episode);
         self.repair_packet = false;
         self.is_repairing = self.in_recovery;
-        Some(episode)
+        episode
     }
 
     /// The flight before the ACK being processed, as a reduction counts it; `in_flight` is the bytes of packets in

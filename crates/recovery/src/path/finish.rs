@@ -133,9 +133,19 @@ impl Path {
         }
     }
 
+    fn take_spurious(&mut self) -> Option<u32> {
+        #[cfg(feature = "study")]
+        {
+            let packets = self.window() / u64::from(self.datagram_size).max(1);
+            if let Some(episode) = self.episode.take_few(packets) {
+                return Some(episode);
+            }
+        }
+        self.episode.take_spurious()
+    }
+
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
-        let packets = self.window() / u64::from(self.datagram_size).max(1);
-        while let Some(episode) = self.episode.take_spurious(packets) {
+        while let Some(episode) = self.take_spurious() {
             if self.controller.undo(now, episode) {
                 self.ask(now);
                 self.stats.undos += 1;

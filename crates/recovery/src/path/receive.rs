@@ -156,8 +156,12 @@ impl Path {
     pub(super) fn begin_recovery(&mut self, cause: CongestionCause, decrease: Decrease) {
         self.touch();
         self.usage.on_reduction(self.flight.bytes);
-        let ends_start = self.ssthresh().is_none_or(|threshold| self.window() < threshold);
-        self.tally.congestion = Some(self.episode.begin(cause, decrease, self.stats.packets_sent, ends_start));
+        self.tally.congestion = Some(self.episode.begin(cause, decrease, self.stats.packets_sent));
+        #[cfg(feature = "study")]
+        if self.ssthresh().is_none_or(|threshold| self.window() < threshold) {
+            // It ends slow start.
+            self.episode.few.keep();
+        }
         self.reordering.learned.on_reduction();
         self.stats.congestion_events += 1;
         self.stats.ecn_events += u64::from(cause == CongestionCause::Ecn);

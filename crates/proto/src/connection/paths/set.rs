@@ -206,9 +206,10 @@ impl PathSet {
         self.is_told_silent |= is_told;
     }
 
-    /// The path answers.
-    pub fn answer(&mut self) {
-        (self.silent_from, self.is_told_silent) = (None, false);
+    /// The path answers. Returns whether it had been silent.
+    pub fn answer(&mut self) -> bool {
+        self.is_told_silent = false;
+        self.silent_from.take().is_some()
     }
 
     /// Whether the peer has said that nothing comes by it.

@@ -26,7 +26,7 @@ struct Latest {
 
 /// Watches reductions, if the policy is to take them back.
 #[derive(Debug)]
-pub(super) struct Few {
+pub(in crate::path) struct Few {
     is_on: bool,
     latest: Option<Latest>,
 }
@@ -45,6 +45,11 @@ impl Few {
     pub(super) fn begin(&mut self, can_be: bool, number: u32, previous: Period) {
         let latest = Latest { number, previous, lost: 0, is_over: false, is_wrong: false };
         self.latest = (self.is_on && can_be).then_some(latest);
+    }
+
+    /// The latest reduction stays.
+    pub(in crate::path) fn keep(&mut self) {
+        self.latest = None;
     }
 
     pub(super) fn on_lost(&mut self) {
