@@ -45,6 +45,11 @@ pub(crate) trait Growth: Debug + Send {
     /// Slow start ended without congestion.
     fn on_start_exit(&mut self, view: View);
 
+    /// Losses ended slow start, and it has come down to a window by itself.
+    fn on_lossy_start_exit(&mut self, view: View) {
+        self.on_start_exit(view);
+    }
+
     /// Persistent congestion: nothing known about the path holds any more.
     fn on_persistent_congestion(&mut self);
 

@@ -6,7 +6,8 @@
 //! accident  no mark came, and
 //!           no sample of two round trips or since exceeds the smallest by more than a quarter of it and 2 ms,
 //!           and either at most an eighth of it was lost,
-//!           or at most half, in one run and another for every eight packets and every four bursts
+//!           or at most half, in one run and another for every eight packets and every four bursts,
+//!           or any share, the first time, of a window of at most eight initial windows
 //! growth    what has arrived since the loss was known, in full use of the window, if a sixteenth or less was lost
 //! ```
 //!
@@ -15,6 +16,9 @@
 //! shows in the round trip. Losses that are fewer, or that follow each other, are those of chance, or of a burst that
 //! was longer than a short queue: both say nothing of what the path carries. A start that they end can be at a
 //! fortieth of it, and what follows it takes hundreds of round trips to find that out.
+//!
+//! A queue that is shorter than the first bursts cuts more than half of each, and what is lost of a small window looks
+//! like that of a full path. Packets that leave evenly tell: a start that has opened little gets one more try.
 //!
 //! The window is reduced as for any loss (RFC 9002 section 7.3.2), for the round trip that it takes to judge. A start
 //! that goes on sends evenly, since a burst may have been the cause. It goes on sixteen times at most.
@@ -25,12 +29,13 @@
 //!
 //! What it cannot know: a window that exceeds what a path without a queue carries by less than an eighth loses as few
 //! packets as chance takes. Then the start goes on for one more round trip, and loses as much as a start does that has
-//! met the end of the path.
+//! met the end of the path. A small path without a queue is overrun twice by such a start.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
 //! | few | 1/8 | less ends starts on paths that lose several per cent; more goes on past the end of a path |
 //! | half | 1/2 | less ends starts whose first burst a queue of a few packets cut short; more takes every loss for a burst |
+//! | early | 8 initial windows | less ends starts behind a queue of a few packets at a fraction of the path; more overruns policers twice |
 //! | little | 1/16 | less leaves paths that lose several per cent to small steps; more fills short queues of several starts |
 //! | packets and bursts per run | 8 and 4 | fewer go on behind a policer; more end starts whose bursts meet a short queue |
 //! | wait | 1/4 and 2 ms | more goes on into a queue; less takes bursts of its own for one |
@@ -50,6 +55,8 @@ const HALF_DIVISOR: u64 = 2;
 const PACKETS_PER_RUN: u64 = 8;
 /// … and so many bursts. Or its queue shows ([`QueueSigns`]).
 const BURSTS_PER_RUN: u64 = 4;
+/// A window of at most so many initial windows has opened little.
+pub(super) const EARLY_WINDOWS: u64 = 8;
 /// What has arrived opens the window if one byte in so many was lost, or less.
 const LITTLE_DIVISOR: u64 = 16;
 /// How often a start goes on.
@@ -91,14 +98,22 @@ pub(super) struct Interruption {
     runs: u64,
     loss_runs: LossRuns,
     signs: QueueSigns,
+    departures: Departures,
+}
+
+/// How packets left before the loss.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Departures {
     /// Bytes of a datagram, and of a burst.
-    datagram: u64,
-    burst: u64,
+    pub(super) datagram: u64,
+    pub(super) burst: u64,
+    /// For the first time they were lost, of a window that had opened little.
+    pub(super) is_early: bool,
 }
 
 impl Interruption {
-    /// By the losses of `event`, in bursts of so many bytes.
-    pub(super) fn new(before: Snapshot, longest: Longest, event: &AckEvent<'_>, datagram: u64, burst: u64) -> Self {
+    /// By the losses of `event`.
+    pub(super) fn new(before: Snapshot, longest: Longest, event: &AckEvent<'_>, departures: Departures) -> Self {
         let first = event.losses.first();
         let mut interruption = Interruption {
             before,
@@ -111,8 +126,7 @@ impl Interruption {
             runs: 0,
             loss_runs: LossRuns::default(),
             signs: QueueSigns::with_longest(longest.now.max(longest.before)),
-            datagram: datagram.max(1),
-            burst,
+            departures,
         };
         interruption.count(event);
         interruption
@@ -140,9 +154,10 @@ impl Interruption {
     pub(super) fn is_accident(&self, event: &AckEvent<'_>) -> bool {
         let arrived = event.delivered.saturating_sub(self.preceding);
         let all = arrived.saturating_add(self.lost);
-        let per_run = (PACKETS_PER_RUN * self.datagram).max(BURSTS_PER_RUN * self.burst);
+        let Departures { datagram, burst, is_early } = self.departures;
+        let per_run = (PACKETS_PER_RUN * datagram).max(BURSTS_PER_RUN * burst).max(1);
         let is_burst = self.lost <= all / HALF_DIVISOR && self.runs <= 1 + all / per_run;
-        !self.signs.show_queue(event.rtt.min) && (self.lost <= all / FEW_DIVISOR || is_burst)
+        !self.signs.show_queue(event.rtt.min) && (self.lost <= all / FEW_DIVISOR || is_burst || is_early)
     }
 
     /// By how many bytes slow start opens the window meanwhile. At most doubles it.

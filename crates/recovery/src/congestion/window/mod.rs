@@ -48,7 +48,7 @@ use crate::undo;
 
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
-use interruption::{Interruption, Longest, MOST_ACCIDENTS};
+use interruption::{Departures, EARLY_WINDOWS, Interruption, Longest, MOST_ACCIDENTS};
 use lia::Lia;
 use new_reno::NewReno;
 use regain::Regain;
@@ -239,7 +239,10 @@ impl Window {
             let is_reduced = proposal.exit != Some(StartExit::Congestion) && self.window < in_flight;
             self.before_exit = is_reduced.then_some((event.now, in_flight));
             let view = self.view(event.now, event.rtt);
-            self.growth.on_start_exit(view);
+            match proposal.exit {
+                Some(StartExit::Congestion) => self.growth.on_lossy_start_exit(view),
+                _ => self.growth.on_start_exit(view),
+            }
             if let Some(held) = proposal.held {
                 self.growth.reduce(View { window: held, ..view }, Signal::Loss);
             }
@@ -448,7 +451,10 @@ impl Window {
             0 => pacing::quantum(rate, self.datagram_size),
             _ => pacing::steady_quantum(rate, self.datagram_size),
         };
-        Interruption::new(self.snapshot(episode), self.longest, event, self.datagram_size.into(), burst)
+        let early = EARLY_WINDOWS * self.context.profile.initial_window.bytes(self.datagram_size);
+        let is_early = self.accidents == 0 && self.window <= early;
+        let departures = Departures { datagram: self.datagram_size.into(), burst, is_early };
+        Interruption::new(self.snapshot(episode), self.longest, event, departures)
     }
 
     /// Goes on with an interrupted start once it is known that the path was not full.

@@ -28,13 +28,13 @@
 //!               with a queue: the same up to what the path carried, and nothing above it
 //!   window   += gain × acknowledged, or CUBIC's if that is more. What was acknowledged in the recovery before counts
 //!               too, but for losses that follow the flight, and after the eight without a verdict
-//! room        = window ≥ 11/8 × carried, and in use, and the queue was empty at least once in each of the last two
-//!               round trips
+//! room        = window ≥ 11/8 × carried, or what a start came down to that losses ended, and in use, and the queue was
+//!               empty at least once in each of the last two round trips, and nothing waits long
 //! while there is room:
 //!   gain      = 1/8 in the first round trip, twice as much in each further one, 1/2 at most
 //!   window   += gain × acknowledged, or CUBIC's if that is more
-//! it ends with congestion, a pause, or a round trip that was never empty: then CUBIC begins anew from there, and
-//! carried is measured again
+//! it ends with congestion, a pause, a round trip that was never empty, or packets that wait long: then CUBIC begins
+//! anew from there, and carried is measured again
 //! ```
 //!
 //! CUBIC takes K, seconds, to come back to a window, so that one loss per some round trips holds it far below what the
@@ -45,6 +45,9 @@
 //! window, `carried` of it were on the way and the rest was in the queue. If that and three eighths are on the way now
 //! and no queue builds, the path carries more than it did. It is more than other flows leave that reduce their windows:
 //! where eight of nine equal flows fall to 0.7, the ninth gets 1.36 times what it had.
+//!
+//! A start that losses have ended may be far below what the path carries: a queue of a few packets loses some of each
+//! burst, however much room there is. It has reduced its window once. If no queue shows afterwards, there is room.
 //!
 //! A round trip that has become longer is told from a queue until the first congestion: see [`longer`].
 //!
@@ -412,6 +415,12 @@ impl Regain {
         self.carried = Some(self.carried(view));
     }
 
+    /// A start that losses have ended may have been far below what the path carries: whether there is room above this
+    /// window is still to be seen.
+    fn leave_room(&mut self, window: u64) {
+        self.carried = Some(window / ROOM.0 * ROOM.1);
+    }
+
     /// A round-trip time was sampled in full use of the window: looks whether the path has become longer.
     fn look_for_length(&mut self, view: View, round_is_over: bool) {
         let Some(carried) = self.carried else { return };
@@ -431,7 +440,9 @@ impl Regain {
     fn look_for_room(&mut self, view: View) {
         let view = self.longer.view(view);
         match (self.room, self.carried) {
-            (Some(gain), _) if is_empty(view, self.lowest.now) => self.room = Some((2 * gain).min(ROOM_GAIN.1)),
+            (Some(gain), _) if is_empty(view, self.lowest.now) && !self.waits.is_busy() => {
+                self.room = Some((2 * gain).min(ROOM_GAIN.1));
+            }
             (Some(_), _) => {
                 self.fill(view);
                 self.base.on_start_exit(view);
@@ -481,9 +492,9 @@ impl Growth for Regain {
             self.share.fade();
             self.evidence.fade();
         } else {
-            // A start that a loss has ended may have been far below what the path carries, or beside others above it.
             self.carried = None;
         }
+        let is_lossy_start = signal == Signal::Loss && !self.has_started;
         self.begin(view);
         if is_shown {
             self.credit = CREDIT;
@@ -497,6 +508,9 @@ impl Growth for Regain {
         }
         self.held_back = 0;
         let reduced = self.base.reduce(view, signal);
+        if is_lossy_start {
+            self.leave_room(reduced);
+        }
         if is_spared { self.drain(view, reduced) } else { reduced }
     }
 
@@ -551,6 +565,11 @@ impl Growth for Regain {
         self.longer = Longer::watching();
         self.fill(view);
         self.base.on_start_exit(view);
+    }
+
+    fn on_lossy_start_exit(&mut self, view: View) {
+        self.on_start_exit(view);
+        self.leave_room(view.window);
     }
 
     fn on_persistent_congestion(&mut self) {

@@ -1,7 +1,7 @@
 //! What ends a start, and what only interrupts it.
 
 use super::super::Window;
-use super::MOST_ACCIDENTS;
+use super::{EARLY_WINDOWS, MOST_ACCIDENTS};
 use crate::Policies;
 use crate::congestion::{
     AckEvent, Controller, ControllerPolicies, LossSample, Marks, PathContext, PathView, RecoveryPeriod, SentSpan,
@@ -11,8 +11,8 @@ use crate::trace::{CongestionCause, StartExit, State};
 use thalweg_units::Instant;
 
 const DATAGRAM: u64 = 1_200;
-/// Packets in flight when the first loss becomes known.
-const FLIGHT: u64 = 40;
+/// Packets in flight when the first loss becomes known: more than [`EARLY_WINDOWS`], which are 80.
+const FLIGHT: u64 = 96;
 
 /// A start that loses packets of a flight.
 struct Stage {
@@ -58,7 +58,12 @@ impl Stage {
 
     /// The first loss becomes known, and with it the others.
     fn lose(&mut self, lost: &[u64]) {
-        self.window.window = FLIGHT * DATAGRAM;
+        self.lose_of(FLIGHT * DATAGRAM, lost);
+    }
+
+    /// The same with this window.
+    fn lose_of(&mut self, window: u64, lost: &[u64]) {
+        self.window.window = window;
         self.scene.now += ms(100);
         self.lost_at = self.scene.now;
         let losses: Vec<_> = lost.iter().map(|&order| loss(order)).collect();
@@ -155,7 +160,7 @@ fn one_lost_packet_reduces_the_window_for_a_round_trip_and_does_not_end_the_star
 
 #[test]
 fn what_arrives_meanwhile_opens_the_window_if_a_sixteenth_of_it_or_less_was_lost() {
-    for (lost, growth) in [(1, 39), (2, 38), (3, 0)] {
+    for (lost, growth) in [(1, 95), (5, 91), (6, 0)] {
         let mut stage = Stage::new("");
         let lost: Vec<_> = (0..lost).map(|packet| 7 + 5 * packet).collect();
         stage.meet(Flight::losing(&lost));
@@ -185,22 +190,46 @@ fn a_run_of_up_to_half_of_the_flight_is_a_burst_that_a_short_queue_has_cut_short
 
 #[test]
 fn a_path_that_is_full_loses_packets_in_many_runs() {
-    // One, and one for each eight of forty. Together more than an eighth.
-    let runs: Vec<_> = (0..14).map(|packet| 1 + packet + packet / 2).collect();
-    assert!(goes_on("", Flight::losing(&runs[..12])), "six runs of two");
-    assert!(!goes_on("", Flight::losing(&runs)), "seven");
+    // One, and one for each eight of 96. Together more than an eighth.
+    let runs: Vec<_> = (0..28).map(|packet| 1 + packet + packet / 2).collect();
+    assert!(goes_on("", Flight::losing(&runs[..26])), "thirteen runs of two");
+    assert!(!goes_on("", Flight::losing(&runs)), "fourteen");
 }
 
 #[test]
 fn an_eighth_of_the_flight_may_be_lost_anywhere() {
-    let lost: Vec<_> = (0..14).map(|packet| 1 + 3 * packet).collect();
-    assert!(goes_on("", Flight::losing(&lost[..5])));
-    assert!(!goes_on("", Flight::losing(&lost[..8])));
+    let lost: Vec<_> = (0..28).map(|packet| 1 + 3 * packet).collect();
+    assert!(goes_on("", Flight::losing(&lost[..12])));
+    assert!(!goes_on("", Flight::losing(&lost[..14])));
+}
+
+#[test]
+fn a_start_that_has_opened_little_goes_on_once_whatever_is_lost_without_a_queue() {
+    let most: Vec<_> = (1..FLIGHT).collect();
+    for (windows, expected) in [(1, true), (EARLY_WINDOWS, true), (EARLY_WINDOWS + 1, false)] {
+        let mut stage = Stage::new("");
+        stage.lose_of(10 * windows * DATAGRAM, &most);
+        stage.deliver(Flight::losing(&most));
+        stage.finish();
+        assert_eq!(stage.window.start_exit().is_none(), expected, "{windows} initial windows");
+    }
+    let mut stage = Stage::new("");
+    for expected in [true, false] {
+        stage.lose_of(20 * DATAGRAM, &most);
+        stage.deliver(Flight::losing(&most));
+        stage.finish();
+        assert_eq!(stage.window.start_exit().is_none(), expected);
+    }
+    let mut stage = Stage::new("");
+    stage.lose_of(20 * DATAGRAM, &most);
+    stage.deliver(Flight { longest: 128, ..Flight::losing(&most) });
+    stage.finish();
+    assert_eq!(stage.window.start_exit(), Some(StartExit::Congestion), "a queue");
 }
 
 #[test]
 fn losses_that_become_known_later_count() {
-    for (later, expected) in [(16, true), (17, false)] {
+    for (later, expected) in [(44, true), (45, false)] {
         let mut stage = Stage::new("");
         let all: Vec<_> = (5..5 + 4 + later).collect();
         stage.lose(&all[..4]);
@@ -309,10 +338,10 @@ fn what_was_taken_back_already_is_not_taken_back_again() {
     let mut stage = Stage::new("");
     stage.lose(&[7]);
     assert!(stage.window.undo(stage.scene.now, stage.scene.episode), "the packet was late only");
-    stage.window.window = 60 * DATAGRAM;
+    stage.window.window = 120 * DATAGRAM;
     stage.deliver(Flight::losing(&[7]));
     stage.finish();
-    assert!(stage.window.window >= 60 * DATAGRAM);
+    assert!(stage.window.window >= 120 * DATAGRAM);
     assert_eq!(stage.window.accidents, 0);
 }
 

@@ -292,6 +292,28 @@ fn there_is_room_if_three_eighths_more_are_on_the_way_and_two_round_trips_show_n
 }
 
 #[test]
+fn after_a_start_that_losses_have_ended_there_is_room_if_two_round_trips_show_no_queue() {
+    for (samples, has_room) in [([100, 100, 100], true), ([105, 100, 100], false), ([100, 105, 100], false)] {
+        let starts = [
+            |regain: &mut Regain| regain.reduce(view(1_000_000, 100), Signal::Loss),
+            |regain: &mut Regain| {
+                regain.on_lossy_start_exit(view(700_000, 100));
+                700_000
+            },
+        ];
+        for end in starts {
+            let mut regain = Regain::new(Box::new(Cubic::default()));
+            assert_eq!(end(&mut regain), 700_000, "CUBIC's reduction");
+            let gains = samples.map(|latest| gain_after(&mut regain, 700_000, latest));
+            assert_eq!(gains, [None, None, has_room.then_some(2)], "{samples:?}");
+        }
+    }
+    let mut regain = Regain::new(Box::new(Cubic::default()));
+    regain.reduce(view(1_000_000, 100), Signal::Mark);
+    assert_eq!([100; 5].map(|latest| gain_after(&mut regain, 700_000, latest)), [None; 5], "a mark is of a queue");
+}
+
+#[test]
 fn no_start_and_no_recovery_has_room() {
     let mut regain = Regain::new(Box::new(Cubic::default()));
     for _ in 0..5 {
@@ -338,6 +360,21 @@ fn room_ends_with_the_first_round_trip_that_has_a_queue_and_cubic_begins_anew_th
     }
     assert_eq!(grown, expected);
     assert!(grown > 1_500_000);
+}
+
+#[test]
+fn room_ends_where_packets_wait_in_a_queue_too_short_for_a_sample() {
+    let mut regain = after_a_queue();
+    for _ in 0..4 {
+        gain_after(&mut regain, 900_000, 100);
+    }
+    for room in [true, false] {
+        assert_eq!(regain.room.is_some(), room);
+        for _ in 0..3 {
+            round(&mut regain, &[100, 102]);
+        }
+    }
+    assert!(regain.was_empty(view(1_000_000, 102)));
 }
 
 #[test]
