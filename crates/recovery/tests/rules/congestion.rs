@@ -109,7 +109,7 @@ fn rfc9002_7_6_2_losses_found_one_after_the_other_add_up_to_persistent_congestio
 /// the loss.
 #[test]
 fn rfc9002_7_3_2_what_is_sent_in_the_instant_in_which_recovery_begins_is_sent_after_it() {
-    let mut stage = Stage::sampled("");
+    let mut stage = Stage::sampled("controller=cubic");
     stage.send(10);
     stage.wait(100);
     stage.ack(2..=10);

@@ -10,7 +10,8 @@
 //!   losses of late follow the own flight (`evidence`), or
 //!   packets of late waited long (`waits`), those next to lost ones the most, in a queue too short to show in a
 //!   sample, or
-//!   of the latest packets more than 2 % were lost; a fifth, if losses do not follow the flight and nothing waits
+//!   of the latest packets, sent since the start, more than 2 % were lost; a fifth, if losses do not follow the flight
+//!   and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
 //! but it is not if no packet of this round trip and the one before waited half as long as one of late did
@@ -162,7 +163,7 @@ struct Lowest {
     rtt: Duration,
 }
 
-/// Which share of packets was lost of late and since the first start, by their bytes.
+/// Which share of packets was lost of late, of those that were sent since the first start, by their bytes.
 #[derive(Copy, Clone, Debug, Default)]
 struct LossShare {
     lost: u64,
@@ -405,6 +406,10 @@ impl Regain {
 
     /// The first start is over, at the latest.
     fn begin(&mut self, view: View) {
+        if !self.has_started {
+            // What the start has sent too much of is lost in its queue, whatever comes after it.
+            self.share.from = Some(view.now);
+        }
         self.has_started = true;
         self.evidence.begin(view.now);
     }

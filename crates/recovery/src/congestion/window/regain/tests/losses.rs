@@ -26,6 +26,20 @@ fn losses_of_the_start_are_not_by_chance_and_do_not_count() {
 }
 
 #[test]
+fn what_the_start_has_sent_does_not_count_when_it_turns_out_to_be_lost_later() {
+    for (sent_ms, lost) in [(5, 0), (6, 500_000)] {
+        let mut regain = Regain::new(Box::new(Cubic::default()));
+        let mut scene = path();
+        regain.reduce(View { now: at(5), ..view(1_000_000, 100) }, Signal::Loss);
+        let losses = [LossSample { sent: at(sent_ms), ..loss(500_000) }];
+        let sent = Some(SentSpan { oldest: at(1), newest: at(sent_ms) });
+        let event = AckEvent { losses: &losses, lost: 500_000, sent, ..scene.ack(500_000, Some(ms(100)), false) };
+        regain.observe(view(700_000, 100), &event, true);
+        assert_eq!((regain.share.lost, regain.share.judged), (lost, 2 * lost), "sent at {sent_ms} ms");
+    }
+}
+
+#[test]
 fn it_forgets_by_an_eighth_per_reduction() {
     let mut regain = regain(80_000);
     regain.reduce(view(1_000_000, 100), Signal::Loss);
