@@ -27,7 +27,7 @@ use self::inferred::Inferred;
 use self::late::Late;
 use self::number::integer;
 use self::silence::Silences;
-pub(crate) use self::silence::{Early, Silence};
+pub(crate) use self::silence::{Came, Early, Silence};
 pub(crate) use self::sizes::Drop;
 pub(crate) use self::stack::Stack;
 use self::stack::Writer;
@@ -352,7 +352,7 @@ impl Facts {
     fn acked(&mut self, now: f64, frames: &Frames) {
         if let Some(ack) = &frames.ack {
             let silences = &mut self.silences;
-            self.flight.acked(now, ack, &mut |number, sent| silences.acked(number, sent));
+            self.flight.acked(now, ack, &mut |number, sent| silences.acked(now, number, sent));
         }
         self.waits.credit.frames(frames, self.flight.payload_acked);
         if self.stack() != Stack::Ours {

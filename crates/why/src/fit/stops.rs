@@ -2,7 +2,7 @@
 
 use thalweg_units::Duration;
 
-use crate::gather::{Early, Facts, Lost, Silence};
+use crate::gather::{Came, Early, Facts, Lost, Silence};
 use crate::world::{HEADERS, Span};
 
 pub(super) fn millis(milliseconds: f64) -> Duration {
@@ -99,11 +99,11 @@ pub(super) fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64)
         (millis(from), millis((to - zero).max(from + 1.0)))
     };
     // What was due by then never came.
-    let begin = |silence: &Silence| {
+    let held = |silence: &Silence| {
         let due = (silence.to - silence.excess).max(silence.from);
-        silence.from + at * (due - silence.from)
+        let (low, high, end) = bounds(&silence.came, (silence.from, due, silence.to), half);
+        span(low + at * (high - low), end)
     };
-    let held = |silence: &Silence| span(begin(silence), silence.to);
     let shortest = facts.flight.least.unwrap_or(0.0);
     for early in facts.silences.early.iter().filter(|early| is_long_early(facts, early, packet)) {
         let (first, next) = (early.asked.first().copied().unwrap_or(early.last), early.next);
@@ -123,7 +123,8 @@ pub(super) fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64)
         } else {
             // It began between the last arrival and the answer that was due.
             let due = early.last.max(first + shortest);
-            stops.suspensions.push(span(early.last + at * (due - early.last) - half.min(1.0), next));
+            let (low, high, end) = bounds(&early.came, (early.last, due, next), half);
+            stops.suspensions.push(span(low + at * (high - low) - half.min(1.0), end));
         }
     }
     for silence in facts.silences.list.iter().filter(is_long) {
@@ -173,6 +174,32 @@ fn begin_of_outage(silence: &Silence, (shortest, half): (f64, f64), at: f64) -> 
     (low + at * (high - low)).min(lost)
 }
 
+/// Later than half a round trip by this part of it, a packet was held on its way there.
+const HELD: f64 = 0.25;
+
+/// Between which times a suspension began, and when it ended, by what came at its end; milliseconds, as is `half` of the
+/// path's round trip. `from` is the last arrival before it, `due` when the next was, and `to` when that came.
+///
+/// Where acknowledgments were held on their way back, they come when it ends, and those of what was held on its way
+/// there half a round trip later. Where the data were held, all come together, half a round trip after its end.
+fn bounds(came: &[Came], (from, due, to): (f64, f64, f64), half: f64) -> (f64, f64, f64) {
+    let (first, later) = came.split_at(came.partition_point(|came| came.at <= to + half / 2.0));
+    let oldest = first.iter().map(|came| came.oldest).fold(f64::INFINITY, f64::min);
+    let newest = first.iter().map(|came| came.newest).fold(f64::NEG_INFINITY, f64::max);
+    let is_held = |came: &&Came| came.oldest > newest && came.at - came.oldest > (2.0 + HELD) * half;
+    let there = later.iter().take_while(|came| came.at < to + 2.0 * half).find(is_held);
+    if let Some(there) = there.filter(|_| newest.is_finite()) {
+        let low = from.max(newest + half).min(due);
+        return (low, due.min(there.oldest + half).max(low), to);
+    }
+    // No acknowledgment was on its way when this one left.
+    if newest > oldest + half && newest + half > due {
+        let high = due.min(oldest + half).max(from);
+        return (from, high, (to - half).max(high));
+    }
+    (from, due, to)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,12 +210,27 @@ mod tests {
         let begin = |silence: &Silence| [EARLY, MIDDLE, LATE].map(|at| begin_of_outage(silence, (100.0, 50.0), at));
         assert_eq!(begin(&silence), [960.0, 1000.0, 1040.0], "only the acknowledgments are known");
         // One had to wait 20 ms in a queue.
-        let known = Silence { first_lost: Some((985.0, 120.0)), last_held: Some((7, 975.0)), ..silence };
+        let known = Silence { first_lost: Some((985.0, 120.0)), last_held: Some((7, 975.0)), ..silence.clone() };
         assert_eq!(begin(&known), [996.0, 1000.0, 1004.0]);
-        let early = Silence { first_lost: Some((900.0, 100.0)), ..silence };
+        let early = Silence { first_lost: Some((900.0, 100.0)), ..silence.clone() };
         assert_eq!(begin(&early), [900.0; 3], "the first that was lost is in it");
-        let late = Silence { first_lost: Some((1100.0, 100.0)), last_held: Some((7, 1080.0)), ..silence };
+        let late = Silence { first_lost: Some((1100.0, 100.0)), last_held: Some((7, 1080.0)), ..silence.clone() };
         assert_eq!(begin(&late), [1080.0; 3], "the last that came through is not, though an acknowledgment was due");
+    }
+
+    #[test]
+    fn what_comes_at_the_end_of_a_suspension_tells_when_it_began() {
+        let came = |at: f64, oldest: f64, newest: f64| Came { at, oldest, newest };
+        let of = |list: &[Came]| bounds(list, (1000.0, 1100.0, 3000.0), 50.0);
+        assert_eq!(of(&[]), (1000.0, 1100.0, 3000.0));
+        // Acknowledgments of the first waited for the end; a probe waited on its way there.
+        let back = [came(3000.0, 1000.0, 1010.0), came(3050.5, 1300.0, 1300.0)];
+        assert_eq!(of(&back), (1060.0, 1100.0, 3000.0));
+        let both = [came(3000.0, 1000.0, 1010.0), came(3050.5, 1025.0, 1300.0)];
+        assert_eq!(of(&both), (1060.0, 1075.0, 3000.0), "what left later had not arrived by then");
+        assert_eq!(of(&[came(3000.0, 1000.0, 1010.0), came(3050.5, 2950.5, 2960.0)]), (1000.0, 1100.0, 3000.0));
+        // All came together: the data had waited on their way there.
+        assert_eq!(of(&[came(3000.0, 1000.0, 1300.0)]), (1000.0, 1050.0, 2950.0));
     }
 
     #[test]
@@ -202,10 +244,10 @@ mod tests {
             held: 90,
             ..Silence::default()
         };
-        let lost = Silence { is_tail_lost: true, lost: 30, first_acked: Some(1003.0), ..silence };
+        let lost = Silence { is_tail_lost: true, lost: 30, first_acked: Some(1003.0), ..silence.clone() };
         assert!(is_outage(&lost) && !is_suspension(&lost));
-        let held = Silence { survivor: Some(1105.0), ..lost };
+        let held = Silence { survivor: Some(1105.0), ..lost.clone() };
         assert!(!is_outage(&held) && is_suspension(&held));
-        assert!(is_outage(&Silence { survivor: Some(2900.0), ..lost }), "it came after the outage");
+        assert!(is_outage(&Silence { survivor: Some(2900.0), ..lost.clone() }), "it came after the outage");
     }
 }

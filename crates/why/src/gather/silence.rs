@@ -9,8 +9,32 @@ const LATEST: usize = 4;
 /// Silences that are kept.
 const KEPT: usize = 4096;
 
+/// Arrivals within so many milliseconds are one.
+const AT_ONCE: f64 = 0.25;
+/// Arrivals that are kept of what ends a silence.
+const ARRIVALS: usize = 32;
+
+/// Packets that one arrival acknowledged after a silence. Times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Came {
+    pub(crate) at: f64,
+    /// When the oldest and the newest of them were sent.
+    pub(crate) oldest: f64,
+    pub(crate) newest: f64,
+}
+
+/// A packet that was sent at a time was acknowledged now.
+fn came(list: &mut Vec<Came>, now: f64, sent: f64) {
+    let has_room = list.len() < ARRIVALS;
+    match list.last_mut().filter(|last| now - last.at <= AT_ONCE) {
+        Some(last) => (last.oldest, last.newest) = (last.oldest.min(sent), last.newest.max(sent)),
+        None if has_room => list.push(Came { at: now, oldest: sent, newest: sent }),
+        None => {}
+    }
+}
+
 /// A silence. Times in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Silence {
     /// The last arrival before it.
     pub(crate) from: f64,
@@ -37,6 +61,8 @@ pub(crate) struct Silence {
     pub(crate) first_lost: Option<(f64, f64)>,
     /// The newest packet sent before it that was acknowledged, and when it was sent.
     pub(crate) last_held: Option<(u64, f64)>,
+    /// What its end and the first arrivals after it acknowledged.
+    pub(crate) came: Vec<Came>,
     pub(crate) numbers: (u64, u64),
 }
 
@@ -58,6 +84,8 @@ pub(crate) struct Early {
     /// When something was sent that asks for an answer.
     pub(crate) asked: Vec<f64>,
     pub(crate) next: f64,
+    /// What its end and the first arrivals after it acknowledged.
+    pub(crate) came: Vec<Came>,
 }
 
 /// What was sent in a gap that is kept.
@@ -72,7 +100,7 @@ impl Silences {
         let asked = core::mem::take(&mut self.asked);
         let last = self.last.replace(now).or(asked.first().copied()).unwrap_or(now);
         if !asked.is_empty() && flight.srtt().is_none() && self.early.len() < EARLY {
-            self.early.push(Early { last, asked, next: now });
+            self.early.push(Early { last, asked, next: now, came: Vec::new() });
         }
         let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else {
             return false;
@@ -100,8 +128,13 @@ impl Silences {
         self.list[latest..].iter_mut().find(|silence| (silence.numbers.0..=silence.numbers.1).contains(&number))
     }
 
-    pub(super) fn acked(&mut self, number: u64, sent: f64) {
+    /// A packet was acknowledged.
+    pub(super) fn acked(&mut self, now: f64, number: u64, sent: f64) {
+        if let Some(early) = self.early.last_mut().filter(|_| self.list.is_empty()) {
+            came(&mut early.came, now, sent);
+        }
         if let Some(silence) = self.current(number) {
+            came(&mut silence.came, now, sent);
             silence.acked += 1;
             if sent > silence.from {
                 silence.first_acked = Some(silence.first_acked.map_or(sent, |first| first.min(sent)));

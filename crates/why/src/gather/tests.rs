@@ -12,6 +12,7 @@ impl Facts {
         flight
             + self.silences.list.len()
             + self.silences.early.len()
+            + self.silences.list.iter().map(|silence| silence.came.len()).sum::<usize>()
             + waits.pauses.len()
             + waits.credit_spans.len()
             + self.condition.damage.len()
