@@ -185,6 +185,8 @@ struct Train {
     /// What was acknowledged apart so far, and in how long.
     bytes: u64,
     time: f64,
+    /// Whether the log does not say how late its acknowledgments were.
+    is_undated: bool,
 }
 
 /// Acknowledgments that are later than this tell little of when packets arrived, milliseconds.
@@ -195,6 +197,8 @@ const LONGEST_DELAY: f64 = 100.0;
 
 /// A train has at least so many bytes behind its first acknowledgment.
 const TRAIN: u64 = 4 * 1200;
+/// Or comes apart in more than hosts hold packets up, milliseconds: on a slow path two packets do.
+const SLOW: f64 = 8.0;
 
 impl Flight {
     pub(super) fn sent(&mut self, now: f64, number: u64, size: u64, (fresh, has_data): (u64, bool)) {
@@ -260,6 +264,7 @@ impl Flight {
         let is_whole = !ack.is_cut && !ack.may_be_late && self.losses.holes == holes;
         if let Some(sent) = newest {
             self.sample(now, &sent, ack.delay);
+            self.train.is_undated |= ack.is_undated;
             self.couple(now, sent.time, ack.delay, is_whole);
             for (_, hole) in self.holes.iter_mut().rev().take_while(|(_, hole)| hole.beside.is_none()) {
                 hole.beside = self.last_round_trip;
@@ -397,7 +402,8 @@ impl Flight {
 
     fn end_train(&mut self) {
         let (bytes, time) = (core::mem::take(&mut self.train.bytes), core::mem::take(&mut self.train.time));
-        if bytes >= TRAIN && time > 0.0 {
+        let is_slow = bytes > 0 && time >= SLOW && !self.train.is_undated;
+        if (bytes >= TRAIN && time > 0.0) || is_slow {
             self.rates.trains.add(bytes as f64 / time, bytes as f64);
         }
     }
@@ -582,6 +588,28 @@ mod tests {
         };
         let (skipped, counted) = (train(true), train(false));
         assert!((skipped / 12_000.0 - 1.0).abs() < 0.05 && counted < 1000.0, "{skipped} {counted}");
+    }
+
+    #[test]
+    fn two_packets_that_come_apart_slowly_tell_the_rate() {
+        let rate = |apart: f64, is_undated: bool| {
+            let mut flight = Flight::default();
+            let acked = |flight: &mut Flight, now: f64, number: u64| {
+                let ack = Ack { ranges: vec![(number, number)], is_undated, ..Ack::default() };
+                flight.acked(now, &ack, &mut |_, _| ());
+            };
+            for pair in 0..20_u64 {
+                let (now, number) = (100.0 * pair as f64, 2 * pair);
+                [number, number + 1].into_iter().for_each(|number| flight.sent(now, number, 1200, (1000, true)));
+                acked(&mut flight, now + 50.0, number);
+                acked(&mut flight, now + 50.0 + apart, number + 1);
+            }
+            flight.finish();
+            flight.rates.trains.quantile(0.5)
+        };
+        assert!(rate(16.0, false).is_some_and(|rate| (rate / 75.0 - 1.0).abs() < 0.05));
+        assert_eq!(rate(2.0, false), None, "a host may have held one of them up");
+        assert_eq!(rate(16.0, true), None, "the receiver may have answered late");
     }
 
     #[test]

@@ -236,7 +236,7 @@ impl Frameless {
         }
         // A receiver answers every second packet at once, and a single one when it must.
         let may_be_late = matches!(ranges[..], [(from, to)] if from == to);
-        Some(Ack { ranges, may_be_late, ..Ack::default() })
+        Some(Ack { ranges, may_be_late, is_undated: true, ..Ack::default() })
     }
 
     /// More is in flight than large packets explain, and nothing has arrived: so many of the small ones ask for an

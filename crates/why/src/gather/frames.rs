@@ -15,6 +15,8 @@ pub(super) struct Ack {
     pub(super) delay: f64,
     /// Whether it may have been delayed, and the log does not say how long.
     pub(super) may_be_late: bool,
+    /// Whether the log never says how long acknowledgments were delayed.
+    pub(super) is_undated: bool,
 }
 
 impl Ack {
@@ -95,7 +97,7 @@ fn ack(frame: Data<'_>) -> Ack {
     let count = frame.get("range_count").and_then(integer).unwrap_or(0);
     let is_cut = count > ranges.len() as u64;
     let delay = frame.get("ack_delay").and_then(Data::as_f64).unwrap_or(0.0);
-    Ack { ranges, is_cut, delay, may_be_late: false }
+    Ack { ranges, is_cut, delay, ..Ack::default() }
 }
 
 /// Bytes of streams, each counted once as far as its order allows.
