@@ -20,11 +20,14 @@ pub(super) struct Ack {
 }
 
 impl Ack {
-    /// Undoes what a stack writes otherwise than the drafts say: noq logs the delay as it is on the wire, and beside
-    /// each range the number behind its last one.
+    /// Undoes what a stack writes otherwise than the drafts say: noq and quiche log the delay as it is on the wire, quiche
+    /// a thousandth of it, and noq beside each range the number behind its last one.
     pub(super) fn mend(&mut self, stack: Stack, delay_exponent: u32) {
+        if matches!(stack, Stack::Noq | Stack::Quiche) {
+            self.delay *= f64::from(1_u32 << delay_exponent.min(20));
+        }
         if stack == Stack::Noq {
-            self.delay *= f64::from(1_u32 << delay_exponent.min(20)) / 1000.0;
+            self.delay /= 1000.0;
             for (from, to) in &mut self.ranges {
                 *to = to.saturating_sub(1).max(*from);
             }
@@ -149,5 +152,22 @@ impl Received {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.progress.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_told_in_milliseconds_whatever_the_stack_writes() {
+        let delay = |stack: Stack, told: f64| {
+            let mut ack = Ack { ranges: vec![(3, 5)], delay: told, ..Ack::default() };
+            ack.mend(stack, 3);
+            (ack.delay, ack.ranges)
+        };
+        assert_eq!(delay(Stack::Ours, 25.0), (25.0, vec![(3, 5)]));
+        assert_eq!(delay(Stack::Quiche, 3.125), (25.0, vec![(3, 5)]));
+        assert_eq!(delay(Stack::Noq, 3125.0), (25.0, vec![(3, 4)]));
     }
 }
