@@ -413,12 +413,8 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
     ran.sort_by(order);
     let bases: Vec<World> = ran.iter().take(2).map(|(world, _)| world.clone()).collect();
     let mut best = ran.remove(0);
-    // A slower path than packets that came apart show is the last that is believed.
-    for (explain, enough) in [(others as Explain, 1.0), (slower, 1.0 + NEAR)] {
-        if far(reading, best.1) <= enough {
-            break;
-        }
-        let others: Vec<World> = bases.iter().flat_map(|base| explain(reading, base)).collect();
+    if far(reading, best.1) > 1.0 {
+        let others: Vec<World> = bases.iter().flat_map(|base| others(reading, base)).collect();
         let again = runs.all(&others)?;
         for (world, again) in others.into_iter().zip(again) {
             if far(reading, again) < far(reading, best.1) - 0.04 {
@@ -428,9 +424,6 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
     }
     Ok(vec![best])
 }
-
-/// Meanings that a meaning stands for.
-type Explain = fn(&Reading, &World) -> Vec<World>;
 
 /// Meanings and how long each takes.
 type Ran = Vec<(World, Option<Duration>)>;
@@ -495,13 +488,6 @@ fn alike(reading: &Reading, worlds: Vec<World>, runs: &mut Runs) -> Result<Ran, 
     // Where none is like the log, it says nothing which of them is less so.
     ran.retain(|(_, _, apart)| least > ALIKE || *apart <= 2.0 * least + APART);
     Ok(ran.into_iter().map(|(world, again, _)| (world, again)).collect())
-}
-
-/// Another meaning of packets that left together: a host may have held them up.
-fn slower(reading: &Reading, world: &World) -> Vec<World> {
-    let rates = [reading.seen_rate.mul_ratio(2, 1), reading.seen_rate.mul_ratio(6, 5)];
-    let is_narrow = |rate: &Rate| reading.unknown_rate.is_some_and(|(low, _)| low > *rate);
-    rates.into_iter().filter(is_narrow).map(|rate| reading.with_rate(world, rate)).collect()
 }
 
 /// Other meanings of losses and silences.
