@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `unused` | when a packet is sent, and kept until it is acknowledged | by packets of flights that filled the window (RFC 9002 section 7.8) |
 //! | `flight` | when a packet is acknowledged | by every packet, up to a limit that follows the largest flight (draft-ietf-ccwg-ratelimited-increase-10) |
+//! | `backlog` | when a packet is acknowledged | by every packet, while something is left to send (quinn, noq) |
 //!
 //! Read to the letter, RFC 9002 would ask when the acknowledgment arrives; by then the window has room in any case.
 
@@ -60,7 +61,7 @@ impl Usage {
     /// How many of `acked` bytes open the window.
     pub(super) fn opens(&self, acked: u64, opening: Opening) -> u64 {
         let Opening { prior_in_flight, window, in_slow_start, datagram } = opening;
-        if self.policy == GrowthLimitPolicy::Unused || prior_in_flight >= window {
+        if self.policy != GrowthLimitPolicy::Flight || prior_in_flight >= window {
             return acked;
         }
         if in_slow_start {
@@ -84,7 +85,12 @@ impl Usage {
     /// did. What the window looks like when the acknowledgment arrives does not matter: it would make growth depend on
     /// how many packets one acknowledgment names.
     pub(super) fn was_full(&self, order: u64) -> bool {
-        self.policy == GrowthLimitPolicy::Flight || order <= self.filled || order > self.unfilled
+        match self.policy {
+            GrowthLimitPolicy::Unused => order <= self.filled || order > self.unfilled,
+            GrowthLimitPolicy::Flight => true,
+            #[cfg(feature = "study")]
+            GrowthLimitPolicy::Backlog => !self.is_limited,
+        }
     }
 }
 
@@ -140,5 +146,17 @@ mod tests {
         assert_eq!(usage.opens(2_000, opening), 1_000);
         usage.on_flight(7_000);
         assert_eq!(usage.opens(2_000, opening), 2_000);
+    }
+
+    #[cfg(feature = "study")]
+    #[test]
+    fn what_leaves_last_before_a_pause_opens_nothing() {
+        let mut usage = Usage::new(GrowthLimitPolicy::Backlog, 10_000);
+        usage.on_unused(5);
+        assert!(usage.was_full(4) && usage.was_full(6));
+        usage.is_limited = true;
+        assert!(!usage.was_full(4) && !usage.was_full(6));
+        let opening = Opening { prior_in_flight: 2_000, window: 10_000, in_slow_start: true, datagram: 1_000 };
+        assert_eq!(usage.opens(1_000, opening), 1_000);
     }
 }

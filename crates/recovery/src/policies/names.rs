@@ -196,6 +196,11 @@ choices! {
             "every packet opens the window, up to twice the largest flight since the last reduction, or one datagram more in congestion avoidance (draft-ietf-ccwg-ratelimited-increase-10)",
             "applications whose rate varies: a flight that almost fills the window still opens it";
     } default Unused
+    study {
+        Backlog "backlog",
+            "packets open the window if something is left to send when they are acknowledged (quinn, noq)",
+            "to compare with quinn and noq: what leaves last before a pause opens nothing";
+    }
 }
 
 choices! {

@@ -15,12 +15,16 @@ pub(super) fn assumed(facts: &Facts) -> String {
 fn of(stack: Stack, controller: &str) -> String {
     let (controller, rest) = match stack {
         // Both pace by the smoothed round trip, whatever it is after a silence.
-        Stack::Quinn => (controller, "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed"),
+        Stack::Quinn => {
+            (controller, "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog")
+        }
         // CUBIC undoes a reduction when its packets come after all.
         Stack::Noq if controller == "cubic" => {
-            (controller, "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed")
+            (controller, "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed, growth-limit=backlog")
         }
-        Stack::Noq => (controller, "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed"),
+        Stack::Noq => {
+            (controller, "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog")
+        }
         // Without pacing. Only its CUBIC undoes reductions: those by few losses, whether or not the packets were lost.
         Stack::Quiche if controller == "cubic" => {
             ("forgetful-cubic", "start=hystart++, reordering=counting, undo=few, pacing=off")
