@@ -1,10 +1,14 @@
 //! The send limit of a path: the controller's allowance, spread out by the pacer, and less where the application limits
 //! the rate.
 
-use thalweg_units::{Instant, Rate};
+#[cfg(feature = "study")]
+mod bursts;
+
+use thalweg_units::{Duration, Instant, Rate};
 
 use crate::congestion::Allowance;
 use crate::pacing::{Credit, Pacer};
+use crate::policies::PacingPolicy;
 use crate::types::Budget;
 
 /// How much may leave on one path.
@@ -15,7 +19,7 @@ pub(super) struct SendLimit {
     /// The hold of the allowance in force: there is none without a pacer, and none below a rate limit.
     hold: u64,
     pacer: Pacer,
-    pub(super) is_paced: bool,
+    pub(super) pacing: PacingPolicy,
     /// The most that may leave, whatever the controller allows.
     max_rate: Option<Rate>,
     /// That is less than the controller's rate: the window is more than can be made use of.
@@ -29,11 +33,20 @@ impl SendLimit {
         now: Instant,
         allowance: Allowance,
         initial_window: u64,
-        is_paced: bool,
+        pacing: PacingPolicy,
         max_rate: Option<Rate>,
     ) -> SendLimit {
         let pacer = Pacer::new(now, initial_window);
-        SendLimit { allowance, hold: 0, pacer, is_paced, max_rate, is_capped: false, is_amplification_limited: false }
+        SendLimit { allowance, hold: 0, pacer, pacing, max_rate, is_capped: false, is_amplification_limited: false }
+    }
+
+    /// The controller allows so much from now on; `rtt` is what a window is spread over.
+    pub(super) fn allow(&mut self, allowance: Allowance, rtt: Duration, size: u16) {
+        #[cfg(feature = "study")]
+        let allowance = bursts::of(self.pacing, allowance, rtt, size);
+        #[cfg(not(feature = "study"))]
+        let _ = (rtt, size);
+        self.allowance = allowance;
     }
 
     pub(super) fn window(&self) -> u64 {
@@ -99,7 +112,7 @@ impl SendLimit {
 
     /// Goes by the allowance from now on; `is_known`: the path has an RTT sample.
     pub(super) fn enforce(&mut self, now: Instant, size: u16, initial_window: u64, is_known: bool) {
-        let allowed = match self.is_paced {
+        let allowed = match self.pacing != PacingPolicy::Off {
             true => self.allowance,
             false => Allowance { rate: None, quantum: u64::MAX, ..self.allowance },
         };

@@ -106,7 +106,7 @@ impl Backoff {
 impl Path {
     pub(crate) fn new(config: &Config, id: PathId, now: Instant, new: NewPath) -> Path {
         let datagram_size = new.datagram_size;
-        let is_paced = config.policies.pacing == PacingPolicy::On;
+        let is_paced = config.policies.pacing != PacingPolicy::Off;
         // Paths of a connection differ in their chance; the first has that of the connection.
         let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut context = PathContext::new(now, datagram_size);
@@ -122,7 +122,7 @@ impl Path {
             id,
             datagram_size,
             rtt,
-            limit: SendLimit::new(now, allowance, initial_window, is_paced, config.max_rate),
+            limit: SendLimit::new(now, allowance, initial_window, config.policies.pacing, config.max_rate),
             delivery: Delivery::new(now),
             reordering: Reordering::new(config.policies.reordering),
             episode: Episode::new(config.profile, config.policies.undo),

@@ -102,7 +102,8 @@ impl Path {
 
     /// Asks the controller what it allows.
     pub(super) fn ask(&mut self, now: Instant) {
-        self.limit.allowance = self.controller.allowance(&PathView::new(now, &self.rtt, self.flight.bytes));
+        let allowance = self.controller.allowance(&PathView::new(now, &self.rtt, self.flight.bytes));
+        self.limit.allow(allowance, self.rtt.paced, self.datagram_size);
         self.stats.max_window = self.stats.max_window.max(self.window());
         self.limit.enforce(now, self.datagram_size, self.initial_window(), self.rtt.has_sample);
     }

@@ -4,7 +4,7 @@ use thalweg_units::{Instant, Rate};
 
 use super::Path;
 use crate::congestion::PathContext;
-use crate::policies::{PacingPolicy, Policies};
+use crate::policies::Policies;
 use crate::rtt::Rtt;
 
 impl Path {
@@ -15,7 +15,7 @@ impl Path {
             self.rtt = Rtt::of(policies, self.rtt.smoothed);
         }
         self.reordering.policy = policies.reordering;
-        self.limit.is_paced = policies.pacing == PacingPolicy::On;
+        self.limit.pacing = policies.pacing;
         self.usage.set_policy(policies.growth_limit);
         self.flight.restart = policies.restart;
         let context = PathContext::new(now, self.datagram_size);

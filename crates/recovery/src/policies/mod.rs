@@ -144,7 +144,7 @@ impl Policies {
             Congestion::Window { growth, start, reduction } => Some(WindowParts { growth, start, reduction }),
             _ => None,
         };
-        let is_paced = self.pacing == PacingPolicy::On;
+        let is_paced = self.pacing != PacingPolicy::Off;
         ControllerPolicies { window, is_paced, ecn_codepoint: self.mark.ecn_codepoint() }
     }
 

@@ -184,6 +184,14 @@ choices! {
             "everything that the window allows leaves at once",
             "to measure the effect of bursts on queues";
     } default On
+    study {
+        Bursts "bursts",
+            "a token bucket of 2 ms, at least ten datagrams, filled at 5/4 of a window per round trip in slow start as well (quinn)",
+            "to compare with quinn: slow start takes longer";
+        ShortBursts "short-bursts",
+            "as bursts, but of at most 10 ms unless a datagram takes longer (noq)",
+            "to compare with noq: on slow paths each datagram waits for its own credit";
+    }
 }
 
 choices! {

@@ -15,16 +15,19 @@ pub(super) fn assumed(facts: &Facts) -> String {
 fn of(stack: Stack, controller: &str) -> String {
     let (controller, rest) = match stack {
         // Both pace by the smoothed round trip, whatever it is after a silence.
-        Stack::Quinn => {
-            (controller, "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog")
-        }
+        Stack::Quinn => (
+            controller,
+            "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog, pacing=bursts",
+        ),
         // CUBIC undoes a reduction when its packets come after all.
-        Stack::Noq if controller == "cubic" => {
-            (controller, "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed, growth-limit=backlog")
-        }
-        Stack::Noq => {
-            (controller, "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog")
-        }
+        Stack::Noq if controller == "cubic" => (
+            controller,
+            "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed, growth-limit=backlog, pacing=short-bursts",
+        ),
+        Stack::Noq => (
+            controller,
+            "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog, pacing=short-bursts",
+        ),
         // Without pacing. Only its CUBIC undoes reductions: those by few losses, whether or not the packets were lost.
         Stack::Quiche if controller == "cubic" => {
             ("forgetful-cubic", "start=hystart++, reordering=counting, undo=few, pacing=off")
@@ -60,6 +63,14 @@ mod tests {
     }
 
     #[test]
+    fn quinn_and_noq_pace_in_bursts_and_open_no_window_before_a_pause() {
+        for (stack, pacing) in [(Stack::Quinn, "pacing=bursts"), (Stack::Noq, "pacing=short-bursts")] {
+            let rules = ["cubic", "new-reno"].map(|controller| of(stack, controller));
+            assert!(rules.iter().all(|rules| rules.contains("growth-limit=backlog") && rules.contains(pacing)));
+        }
+    }
+
+    #[test]
     fn the_variants_are_other_rules() {
         for stack in [Stack::Quinn, Stack::Noq, Stack::Quiche, Stack::Other] {
             for controller in ["cubic", "new-reno"] {
@@ -68,6 +79,7 @@ mod tests {
                 let expected = match (stack, controller) {
                     (Stack::Quiche, "cubic") => 7,
                     (Stack::Quiche, _) => 6,
+                    (Stack::Quinn | Stack::Noq, _) => 4,
                     _ => 3,
                 };
                 assert_eq!(variants.len(), expected, "{stack:?}");
