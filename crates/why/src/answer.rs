@@ -235,6 +235,10 @@ impl Answer {
         }
         self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
+        // No run shows what a handshake costs a stack of which it is taken to be a round trip.
+        if first.cause == Cause::Handshake && self.reading.is_assumed {
+            return self.doubt(runs);
+        }
         let mut others = self.variations();
         others.extend(self.worlds.iter().filter(|(world, _)| self.is_extreme(world)).map(|(world, _)| world.clone()));
         // A host that reads once a round trip may read sooner, on a longer path.
