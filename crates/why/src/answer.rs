@@ -21,8 +21,7 @@ const NEAR: f64 = 0.10;
 const APART: f64 = 0.005;
 /// It is like the log if the difference is smaller than this.
 const ALIKE: f64 = 0.01;
-/// The same for stacks whose rules are assumed: our code paces slow start faster, and lets a window grow that an
-/// application does not fill.
+/// The same for stacks whose rules are assumed, which are only near to what they ship.
 const NEAR_OF_OTHERS: f64 = 0.20;
 /// Nearer than this nothing else is tried: a ratio.
 const ENOUGH: f64 = 1.08;

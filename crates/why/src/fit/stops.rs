@@ -177,8 +177,8 @@ fn begin_of_outage(silence: &Silence, (shortest, half): (f64, f64), at: f64) -> 
 /// Later than half a round trip by this part of it, a packet was held on its way there.
 const HELD: f64 = 0.25;
 
-/// Between which times a suspension began, and when it ended, by what came at its end; milliseconds, as is `half` of the
-/// path's round trip. `from` is the last arrival before it, `due` when the next was, and `to` when that came.
+/// Between which times a suspension began, and when it ended, by what came at its end; milliseconds, as is `half` of
+/// the path's round trip. `from` is the last arrival before it, `due` when the next was, and `to` when that came.
 ///
 /// Where acknowledgments were held on their way back, they come when it ends, and those of what was held on its way
 /// there half a round trip later. Where the data were held, all come together, half a round trip after its end.

@@ -20,8 +20,8 @@ pub(super) struct Ack {
 }
 
 impl Ack {
-    /// Undoes what a stack writes otherwise than the drafts say: noq and quiche log the delay as it is on the wire, quiche
-    /// a thousandth of it, and noq beside each range the number behind its last one.
+    /// Undoes what a stack writes otherwise than the drafts say: noq and quiche log the delay as it is on the wire,
+    /// quiche a thousandth of it, and noq beside each range the number behind its last one.
     pub(super) fn mend(&mut self, stack: Stack, delay_exponent: u32) {
         if matches!(stack, Stack::Noq | Stack::Quiche) {
             self.delay *= f64::from(1_u32 << delay_exponent.min(20));
