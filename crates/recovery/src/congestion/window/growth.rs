@@ -45,9 +45,9 @@ pub(crate) trait Growth: Debug + Send {
     /// Slow start ended without congestion.
     fn on_start_exit(&mut self, view: View);
 
-    /// Losses ended slow start, and it has come down to a window by itself.
-    fn on_lossy_start_exit(&mut self, view: View) {
-        self.on_start_exit(view);
+    /// Congestion ended slow start at this window, after the calls above.
+    fn on_congested_start(&mut self, window: u64) {
+        let _ = window;
     }
 
     /// Persistent congestion: nothing known about the path holds any more.

@@ -239,12 +239,12 @@ impl Window {
             let is_reduced = proposal.exit != Some(StartExit::Congestion) && self.window < in_flight;
             self.before_exit = is_reduced.then_some((event.now, in_flight));
             let view = self.view(event.now, event.rtt);
-            match proposal.exit {
-                Some(StartExit::Congestion) => self.growth.on_lossy_start_exit(view),
-                _ => self.growth.on_start_exit(view),
-            }
+            self.growth.on_start_exit(view);
             if let Some(held) = proposal.held {
                 self.growth.reduce(View { window: held, ..view }, Signal::Loss);
+            }
+            if proposal.exit == Some(StartExit::Congestion) {
+                self.growth.on_congested_start(self.window);
             }
         } else if !self.in_slow_start() {
             self.leave_start(StartExit::Threshold);
@@ -352,6 +352,9 @@ impl Window {
             target = math::mul_div(target, in_flight, view.window.max(1)).min(self.window);
         }
         let target = target.max(self.minimum_threshold());
+        if is_starting {
+            self.growth.on_congested_start(target);
+        }
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
         if let Some(next) = self.next_reduction.take() {
@@ -373,6 +376,7 @@ impl Window {
         if let Some(threshold) = threshold {
             self.window = self.window.max(self.minimum_threshold());
             self.ssthresh = Some(threshold.clamp(self.minimum_threshold(), self.window));
+            self.growth.on_congested_start(self.window);
             self.leave_start(StartExit::Congestion);
         }
     }

@@ -10,8 +10,8 @@
 //!   losses of late follow the own flight (`evidence`), or
 //!   packets of late waited long (`waits`), those next to lost ones the most, in a queue too short to show in a
 //!   sample, or
-//!   of the latest packets, sent since the start, more than 2 % were lost; a fifth, if losses do not follow the flight
-//!   and nothing waits
+//!   of the latest packets, sent since the start, or since congestion in it, more than 2 % were lost; a fifth, if losses
+//!   do not follow the flight and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
 //! but it is not if no packet of this round trip and the one before waited half as long as one of late did
@@ -163,7 +163,17 @@ struct Lowest {
     rtt: Duration,
 }
 
-/// Which share of packets was lost of late, of those that were sent since the first start, by their bytes.
+/// What there is above the window.
+#[derive(Copy, Clone, Debug, Default)]
+struct Room {
+    /// The gain of this round trip in a path that has room, in sixteenths.
+    gain: Option<u64>,
+    /// The window that a start had come down to which losses have ended: they say nothing of what is above.
+    from: Option<u64>,
+}
+
+/// Which share of packets was lost of late, by their bytes, of those that were sent since the first congestion or the
+/// end of the first start.
 #[derive(Copy, Clone, Debug, Default)]
 struct LossShare {
     lost: u64,
@@ -234,8 +244,7 @@ pub(crate) struct Regain {
     remainder: u64,
     /// What the path carried of this flow without a queue, when it was last full; `None` before.
     carried: Option<u64>,
-    /// The gain of this round trip in a path that has room, in sixteenths.
-    room: Option<u64>,
+    room: Room,
     /// What is known of a path that may have become longer.
     longer: Longer,
 }
@@ -277,7 +286,7 @@ impl Regain {
             rounds: 0,
             remainder: 0,
             carried: None,
-            room: None,
+            room: Room::default(),
             longer: Longer::Off,
         }
     }
@@ -387,14 +396,14 @@ impl Regain {
             return Some(urgent);
         }
         let seen = self.longer.view(view);
-        match self.room.filter(|_| is_empty(seen, self.sample(view))) {
+        match self.room.gain.filter(|_| is_empty(seen, self.sample(view))) {
             Some(gain) => Some((gain, u64::MAX)),
             None => self.longer.gain_beyond(view.latest_rtt).or_else(|| self.gain_after_chance(view)),
         }
     }
 
     fn gain_after_chance(&self, view: View) -> Option<(u64, u64)> {
-        let prior = self.prior.filter(|_| is_empty(view, self.sample(view)) && self.room.is_none())?;
+        let prior = self.prior.filter(|_| is_empty(view, self.sample(view)) && self.room.gain.is_none())?;
         Some(match self.rounds {
             _ if view.window >= prior && self.is_bounded => return None,
             _ if view.window >= prior && self.was_full => (GAIN_BEYOND, u64::MAX),
@@ -416,14 +425,8 @@ impl Regain {
 
     /// The path is full, or was filled for the last time just now.
     fn fill(&mut self, view: View) {
-        self.room = None;
+        self.room = Room::default();
         self.carried = Some(self.carried(view));
-    }
-
-    /// A start that losses have ended may have been far below what the path carries: whether there is room above this
-    /// window is still to be seen.
-    fn leave_room(&mut self, window: u64) {
-        self.carried = Some(window / ROOM.0 * ROOM.1);
     }
 
     /// A round-trip time was sampled in full use of the window: looks whether the path has become longer.
@@ -444,21 +447,21 @@ impl Regain {
     /// A round trip is over: looks whether the path has room.
     fn look_for_room(&mut self, view: View) {
         let view = self.longer.view(view);
-        match (self.room, self.carried) {
-            (Some(gain), _) if is_empty(view, self.lowest.now) && !self.waits.is_busy() => {
-                self.room = Some((2 * gain).min(ROOM_GAIN.1));
+        match self.room.gain {
+            Some(gain) if is_empty(view, self.lowest.now) && !self.waits.is_busy() => {
+                self.room.gain = Some((2 * gain).min(ROOM_GAIN.1));
             }
-            (Some(_), _) => {
+            Some(_) => {
                 self.fill(view);
                 self.base.on_start_exit(view);
             }
-            (None, Some(carried)) => {
-                let is_ample = view.window / ROOM.0 >= carried / ROOM.1;
+            None => {
+                let is_ample = self.carried.is_some_and(|carried| view.window / ROOM.0 >= carried / ROOM.1)
+                    || self.room.from.is_some_and(|from| view.window >= from);
                 if is_ample && self.was_empty(view) && !self.waits.is_busy() {
-                    self.room = Some(ROOM_GAIN.0);
+                    self.room.gain = Some(ROOM_GAIN.0);
                 }
             }
-            (None, None) => {}
         }
     }
 }
@@ -497,9 +500,9 @@ impl Growth for Regain {
             self.share.fade();
             self.evidence.fade();
         } else {
+            // A start that a loss has ended may have been far below what the path carries, or beside others above it.
             self.carried = None;
         }
-        let is_lossy_start = signal == Signal::Loss && !self.has_started;
         self.begin(view);
         if is_shown {
             self.credit = CREDIT;
@@ -513,9 +516,6 @@ impl Growth for Regain {
         }
         self.held_back = 0;
         let reduced = self.base.reduce(view, signal);
-        if is_lossy_start {
-            self.leave_room(reduced);
-        }
         if is_spared { self.drain(view, reduced) } else { reduced }
     }
 
@@ -572,13 +572,14 @@ impl Growth for Regain {
         self.base.on_start_exit(view);
     }
 
-    fn on_lossy_start_exit(&mut self, view: View) {
-        self.on_start_exit(view);
-        self.leave_room(view.window);
+    fn on_congested_start(&mut self, window: u64) {
+        // A mark is of a queue.
+        self.room.from = Some(window).filter(|_| !self.was_full);
     }
 
     fn on_persistent_congestion(&mut self) {
-        (self.prior, self.doubted, self.room, self.carried) = (None, None, None, None);
+        (self.prior, self.doubted, self.carried) = (None, None, None);
+        self.room = Room::default();
         self.evidence.restart();
         self.outward = Outward::default();
         self.longer = Longer::Off;
@@ -587,7 +588,7 @@ impl Growth for Regain {
 
     fn on_application_limited(&mut self, now: Instant, limited: bool) {
         // A pause empties the queue without any merit of the path.
-        self.room = None;
+        self.room.gain = None;
         self.longer = self.longer.after_pause();
         self.base.on_application_limited(now, limited);
     }

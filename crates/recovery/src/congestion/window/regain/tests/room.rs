@@ -19,7 +19,7 @@ fn gain_after(regain: &mut Regain, window: u64, latest_ms: u64) -> Option<u64> {
         let event = scene.ack(0, Some(ms(latest_ms)), is_first);
         regain.observe(view(window, latest_ms), &event, false);
     }
-    regain.room
+    regain.room.gain
 }
 
 #[test]
@@ -44,19 +44,21 @@ fn after_a_start_that_losses_have_ended_there_is_room_if_two_round_trips_show_no
         let starts = [
             |regain: &mut Regain| regain.reduce(view(1_000_000, 100), Signal::Loss),
             |regain: &mut Regain| {
-                regain.on_lossy_start_exit(view(700_000, 100));
+                regain.on_start_exit(view(700_000, 100));
                 700_000
             },
         ];
         for end in starts {
             let mut regain = Regain::new(Box::new(Cubic::default()));
-            assert_eq!(end(&mut regain), 700_000, "CUBIC's reduction");
+            let window = end(&mut regain);
+            regain.on_congested_start(window);
             let gains = samples.map(|latest| gain_after(&mut regain, 700_000, latest));
             assert_eq!(gains, [None, None, has_room.then_some(2)], "{samples:?}");
         }
     }
     let mut regain = Regain::new(Box::new(Cubic::default()));
     regain.reduce(view(1_000_000, 100), Signal::Mark);
+    regain.on_congested_start(700_000);
     assert_eq!([100; 5].map(|latest| gain_after(&mut regain, 700_000, latest)), [None; 5], "a mark is of a queue");
 }
 
@@ -72,7 +74,7 @@ fn no_start_and_no_recovery_has_room() {
         let event = scene.ack(0, Some(ms(100)), true);
         regain.observe(view(900_000, 100), &event, true);
     }
-    assert_eq!(regain.room, None);
+    assert_eq!(regain.room.gain, None);
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn room_ends_where_packets_wait_in_a_queue_too_short_for_a_sample() {
         gain_after(&mut regain, 900_000, 100);
     }
     for room in [true, false] {
-        assert_eq!(regain.room.is_some(), room);
+        assert_eq!(regain.room.gain.is_some(), room);
         for _ in 0..3 {
             round(&mut regain, &[100, 102]);
         }
@@ -132,13 +134,13 @@ fn what_is_not_in_use_has_no_room_and_a_pause_ends_it() {
         let event = AckEvent { application_limited: true, ..scene.ack(0, Some(ms(100)), true) };
         regain.observe(view(900_000, 100), &event, false);
     }
-    assert_eq!(regain.room, None);
+    assert_eq!(regain.room.gain, None);
     for _ in 0..2 {
         gain_after(&mut regain, 900_000, 100);
     }
-    assert!(regain.room.is_some());
+    assert!(regain.room.gain.is_some());
     regain.on_application_limited(at(0), true);
-    assert_eq!(regain.room, None);
+    assert_eq!(regain.room.gain, None);
 }
 
 #[test]
@@ -148,8 +150,8 @@ fn congestion_ends_room() {
         for _ in 0..4 {
             gain_after(&mut regain, 900_000, 100);
         }
-        assert!(regain.room.is_some());
+        assert!(regain.room.gain.is_some());
         regain.reduce(view(1_200_000, 100), signal);
-        assert_eq!((regain.room, regain.carried), (None, Some(1_200_000)));
+        assert_eq!((regain.room.gain, regain.carried), (None, Some(1_200_000)));
     }
 }
