@@ -234,7 +234,7 @@ impl Answer {
         }
         self.savings.sort_by(|a, b| b.share.total_cmp(&a.share));
         let Some(first) = self.savings.first().copied().filter(|first| first.share >= NOTHING) else { return Ok(()) };
-        // No run shows what a handshake costs a stack of which it is taken to be a round trip.
+        // A stack whose rules are assumed is taken to need one round trip for the handshake: no run says anything else.
         if first.cause == Cause::Handshake && self.reading.is_assumed {
             return self.doubt(runs);
         }

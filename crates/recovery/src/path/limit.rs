@@ -112,7 +112,7 @@ impl SendLimit {
 
     /// Goes by the allowance from now on; `is_known`: the path has an RTT sample.
     pub(super) fn enforce(&mut self, now: Instant, size: u16, initial_window: u64, is_known: bool) {
-        let allowed = match self.pacing != PacingPolicy::Off {
+        let allowed = match self.pacing.is_on() {
             true => self.allowance,
             false => Allowance { rate: None, quantum: u64::MAX, ..self.allowance },
         };

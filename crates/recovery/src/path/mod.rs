@@ -26,7 +26,6 @@ use crate::config::Config;
 use crate::congestion::{self, Allowance, Controller, PathContext, PathView, SavedPath};
 use crate::delivery::Delivery;
 use crate::loss::Reordering;
-use crate::policies::PacingPolicy;
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{EcnState, State};
@@ -106,7 +105,7 @@ impl Backoff {
 impl Path {
     pub(crate) fn new(config: &Config, id: PathId, now: Instant, new: NewPath) -> Path {
         let datagram_size = new.datagram_size;
-        let is_paced = config.policies.pacing != PacingPolicy::Off;
+        let is_paced = config.policies.pacing.is_on();
         // Paths of a connection differ in their chance; the first has that of the connection.
         let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut context = PathContext::new(now, datagram_size);

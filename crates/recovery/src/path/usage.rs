@@ -83,7 +83,7 @@ impl Usage {
 
     /// Whether a packet belongs to a flight that filled the window, or was cut short by nothing that the application
     /// did. What the window looks like when the acknowledgment arrives does not matter: it would make growth depend on
-    /// how many packets one acknowledgment names.
+    /// how many packets one acknowledgment names. In `backlog`, as quinn and noq have it, nothing else does.
     pub(super) fn was_full(&self, order: u64) -> bool {
         match self.policy {
             GrowthLimitPolicy::Unused => order <= self.filled || order > self.unfilled,

@@ -137,6 +137,13 @@ impl From<&Policies> for RttPolicies {
     }
 }
 
+impl PacingPolicy {
+    /// Whether packets are spread in some way.
+    pub(crate) fn is_on(self) -> bool {
+        self != PacingPolicy::Off
+    }
+}
+
 impl Policies {
     /// What of them concerns the controller of a path.
     pub(crate) fn of_controller(&self) -> ControllerPolicies {
@@ -144,7 +151,7 @@ impl Policies {
             Congestion::Window { growth, start, reduction } => Some(WindowParts { growth, start, reduction }),
             _ => None,
         };
-        let is_paced = self.pacing != PacingPolicy::Off;
+        let is_paced = self.pacing.is_on();
         ControllerPolicies { window, is_paced, ecn_codepoint: self.mark.ecn_codepoint() }
     }
 

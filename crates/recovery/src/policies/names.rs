@@ -186,7 +186,7 @@ choices! {
     } default On
     study {
         Bursts "bursts",
-            "a token bucket of 2 ms, at least ten datagrams, filled at 5/4 of a window per round trip in slow start as well (quinn)",
+            "a token bucket of 2 ms, ten to 256 datagrams, filled at 5/4 of a window per round trip in slow start as well (quinn)",
             "to compare with quinn: slow start takes longer";
         ShortBursts "short-bursts",
             "as bursts, but of at most 10 ms unless a datagram takes longer (noq)",

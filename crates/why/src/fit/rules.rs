@@ -12,28 +12,23 @@ pub(super) fn assumed(facts: &Facts) -> String {
     of(facts.stack(), if facts.window.is_halved() { "new-reno" } else { "cubic" })
 }
 
+/// What quinn and noq have in common, which pace by the smoothed round trip, whatever it is after a silence.
+const OF_BOTH: &str = "start=standard, reordering=fixed, pacing-rtt=smoothed, growth-limit=backlog";
+
 fn of(stack: Stack, controller: &str) -> String {
     let (controller, rest) = match stack {
-        // Both pace by the smoothed round trip, whatever it is after a silence.
-        Stack::Quinn => (
-            controller,
-            "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog, pacing=bursts",
-        ),
+        Stack::Quinn => (controller, format!("{OF_BOTH}, undo=off, pacing=bursts")),
         // CUBIC undoes a reduction when its packets come after all.
-        Stack::Noq if controller == "cubic" => (
-            controller,
-            "start=standard, reordering=fixed, undo=episode, pacing-rtt=smoothed, growth-limit=backlog, pacing=short-bursts",
-        ),
-        Stack::Noq => (
-            controller,
-            "start=standard, reordering=fixed, undo=off, pacing-rtt=smoothed, growth-limit=backlog, pacing=short-bursts",
-        ),
+        Stack::Noq => {
+            let undo = if controller == "cubic" { "episode" } else { "off" };
+            (controller, format!("{OF_BOTH}, undo={undo}, pacing=short-bursts"))
+        }
         // Without pacing. Only its CUBIC undoes reductions: those by few losses, whether or not the packets were lost.
         Stack::Quiche if controller == "cubic" => {
-            ("forgetful-cubic", "start=hystart++, reordering=counting, undo=few, pacing=off")
+            ("forgetful-cubic", "start=hystart++, reordering=counting, undo=few, pacing=off".into())
         }
-        Stack::Quiche => (controller, "start=hystart++, reordering=counting, undo=off, pacing=off"),
-        Stack::Ours | Stack::Other => (controller, "start=standard, reordering=fixed, undo=off"),
+        Stack::Quiche => (controller, "start=hystart++, reordering=counting, undo=off, pacing=off".into()),
+        Stack::Ours | Stack::Other => (controller, "start=standard, reordering=fixed, undo=off".to_owned()),
     };
     format!("controller={controller}, {rest}, {OF_RFC}")
 }

@@ -174,7 +174,8 @@ fn begin_of_outage(silence: &Silence, (shortest, half): (f64, f64), at: f64) -> 
     (low + at * (high - low)).min(lost)
 }
 
-/// Later than half a round trip by this part of it, a packet was held on its way there.
+/// A packet that arrived later than half a round trip after it was sent, by this share of half a round trip, was held
+/// on the forward path.
 const HELD: f64 = 0.25;
 
 /// Between which times a suspension began, and when it ended, by what came at its end; milliseconds, as is `half` of

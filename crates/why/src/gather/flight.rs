@@ -185,7 +185,7 @@ struct Train {
     /// What was acknowledged apart so far, and in how long.
     bytes: u64,
     time: f64,
-    /// Whether the log does not say how late its acknowledgments were.
+    /// Whether the log does not say how late acknowledgments were, of any of them so far.
     is_undated: bool,
 }
 
@@ -195,9 +195,9 @@ const LATE: f64 = 10.0;
 /// No acknowledgment waits longer, whatever it says; milliseconds.
 const LONGEST_DELAY: f64 = 100.0;
 
-/// A train has at least so many bytes behind its first acknowledgment.
+/// A train has at least so many bytes behind its first acknowledgment …
 const TRAIN: u64 = 4 * 1200;
-/// Or comes apart in more than hosts hold packets up, milliseconds: on a slow path two packets do.
+/// … or comes apart by so many milliseconds, more than hosts hold packets up: on a slow path two packets do.
 const SLOW: f64 = 8.0;
 
 impl Flight {

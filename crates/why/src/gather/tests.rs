@@ -13,6 +13,7 @@ impl Facts {
             + self.silences.list.len()
             + self.silences.early.len()
             + self.silences.list.iter().map(|silence| silence.came.len()).sum::<usize>()
+            + self.silences.early.iter().map(|early| early.asked.len() + early.came.len()).sum::<usize>()
             + waits.pauses.len()
             + waits.credit_spans.len()
             + self.condition.damage.len()

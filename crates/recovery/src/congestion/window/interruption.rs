@@ -107,7 +107,7 @@ pub(super) struct Departures {
     /// Bytes of a datagram, and of a burst.
     pub(super) datagram: u64,
     pub(super) burst: u64,
-    /// For the first time they were lost, of a window that had opened little.
+    /// Whether the loss is the first one, of a window of at most [`EARLY_WINDOWS`].
     pub(super) is_early: bool,
 }
 

@@ -10,8 +10,8 @@
 //!   losses of late follow the own flight (`evidence`), or
 //!   packets of late waited long (`waits`), those next to lost ones the most, in a queue too short to show in a
 //!   sample, or
-//!   of the latest packets, sent since the start, or since congestion in it, more than 2 % were lost; a fifth, if losses
-//!   do not follow the flight and nothing waits
+//!   of the latest packets, sent since the start or since congestion in it, more than 2 % were lost; a fifth, if
+//!   losses do not follow the flight and nothing waits
 //! it is by chance if nothing waits long, and the queue was empty at least once in each of the last two round trips
 //! otherwise there was a queue, which does not have to be the cause
 //! but it is not if no packet of this round trip and the one before waited half as long as one of late did
