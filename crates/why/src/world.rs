@@ -11,7 +11,7 @@ use thalweg_link::{
     Windows,
 };
 use thalweg_proto::observe::ObserverFactory;
-use thalweg_recovery::{InitialWindow, PacingPolicy, Policies, SavedPath};
+use thalweg_recovery::{InitialWindow, Policies, SavedPath};
 use thalweg_sim::traffic::Requests;
 use thalweg_sim::{Crypto, FlowPlan, HostModel, PathPlan, Plan, PlanError, Record, SavedState, Size, Traffic};
 use thalweg_units::{Duration, DurationExt, Rate};
@@ -250,7 +250,7 @@ impl World {
             return sender.initial_window;
         }
         let holds = self.path.rate.bytes_in(self.path.round_trip);
-        let is_paced = sender.policies.pacing != PacingPolicy::Off;
+        let is_paced = sender.policies.pacing.is_on();
         holds.min(if is_paced { u64::MAX } else { self.path.queue }).max(sender.initial_window)
     }
 

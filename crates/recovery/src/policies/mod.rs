@@ -139,7 +139,7 @@ impl From<&Policies> for RttPolicies {
 
 impl PacingPolicy {
     /// Whether packets are spread in some way.
-    pub(crate) fn is_on(self) -> bool {
+    pub fn is_on(self) -> bool {
         self != PacingPolicy::Off
     }
 }

@@ -15,22 +15,22 @@ pub(super) fn assumed(facts: &Facts) -> String {
 /// What quinn and noq have in common, which pace by the smoothed round trip, whatever it is after a silence.
 const OF_BOTH: &str = "start=standard, reordering=fixed, pacing-rtt=smoothed, growth-limit=backlog";
 
+/// quiche does not pace.
+const OF_QUICHE: &str = "start=hystart++, reordering=counting, pacing=off";
+
 fn of(stack: Stack, controller: &str) -> String {
-    let (controller, rest) = match stack {
-        Stack::Quinn => (controller, format!("{OF_BOTH}, undo=off, pacing=bursts")),
+    let is_cubic = controller == "cubic";
+    let (controller, common, own) = match stack {
+        Stack::Quinn => (controller, OF_BOTH, "undo=off, pacing=bursts"),
         // CUBIC undoes a reduction when its packets come after all.
-        Stack::Noq => {
-            let undo = if controller == "cubic" { "episode" } else { "off" };
-            (controller, format!("{OF_BOTH}, undo={undo}, pacing=short-bursts"))
-        }
-        // Without pacing. Only its CUBIC undoes reductions: those by few losses, whether or not the packets were lost.
-        Stack::Quiche if controller == "cubic" => {
-            ("forgetful-cubic", "start=hystart++, reordering=counting, undo=few, pacing=off".into())
-        }
-        Stack::Quiche => (controller, "start=hystart++, reordering=counting, undo=off, pacing=off".into()),
-        Stack::Ours | Stack::Other => (controller, "start=standard, reordering=fixed, undo=off".to_owned()),
+        Stack::Noq if is_cubic => (controller, OF_BOTH, "undo=episode, pacing=short-bursts"),
+        Stack::Noq => (controller, OF_BOTH, "undo=off, pacing=short-bursts"),
+        // Only its CUBIC undoes reductions: those by few losses, whether or not the packets were lost.
+        Stack::Quiche if is_cubic => ("forgetful-cubic", OF_QUICHE, "undo=few"),
+        Stack::Quiche => (controller, OF_QUICHE, "undo=off"),
+        Stack::Ours | Stack::Other => (controller, "start=standard, reordering=fixed", "undo=off"),
     };
-    format!("controller={controller}, {rest}, {OF_RFC}")
+    format!("controller={controller}, {common}, {own}, {OF_RFC}")
 }
 
 /// Rules that a sender may have instead of those that were assumed.

@@ -160,9 +160,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_are_told_in_milliseconds_whatever_the_stack_writes() {
-        let delay = |stack: Stack, told: f64| {
-            let mut ack = Ack { ranges: vec![(3, 5)], delay: told, ..Ack::default() };
+    fn delays_are_in_milliseconds_whatever_the_stack_writes() {
+        let delay = |stack: Stack, reported: f64| {
+            let mut ack = Ack { ranges: vec![(3, 5)], delay: reported, ..Ack::default() };
             ack.mend(stack, 3);
             (ack.delay, ack.ranges)
         };

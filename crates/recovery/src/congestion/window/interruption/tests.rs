@@ -120,7 +120,12 @@ impl Stage {
     }
 
     fn meet(&mut self, flight: Flight<'_>) {
-        self.lose(flight.lost);
+        self.meet_with(FLIGHT * DATAGRAM, flight);
+    }
+
+    /// The same with this window.
+    fn meet_with(&mut self, window: u64, flight: Flight<'_>) {
+        self.lose_of(window, flight.lost);
         self.deliver(flight);
         self.finish();
     }
@@ -208,22 +213,16 @@ fn a_start_that_has_opened_little_goes_on_once_whatever_is_lost_without_a_queue(
     let most: Vec<_> = (1..FLIGHT).collect();
     for (windows, expected) in [(1, true), (EARLY_WINDOWS, true), (EARLY_WINDOWS + 1, false)] {
         let mut stage = Stage::new("");
-        stage.lose_of(10 * windows * DATAGRAM, &most);
-        stage.deliver(Flight::losing(&most));
-        stage.finish();
+        stage.meet_with(10 * windows * DATAGRAM, Flight::losing(&most));
         assert_eq!(stage.window.start_exit().is_none(), expected, "{windows} initial windows");
     }
     let mut stage = Stage::new("");
     for expected in [true, false] {
-        stage.lose_of(20 * DATAGRAM, &most);
-        stage.deliver(Flight::losing(&most));
-        stage.finish();
+        stage.meet_with(20 * DATAGRAM, Flight::losing(&most));
         assert_eq!(stage.window.start_exit().is_none(), expected);
     }
     let mut stage = Stage::new("");
-    stage.lose_of(20 * DATAGRAM, &most);
-    stage.deliver(Flight { longest: 128, ..Flight::losing(&most) });
-    stage.finish();
+    stage.meet_with(20 * DATAGRAM, Flight { longest: 128, ..Flight::losing(&most) });
     assert_eq!(stage.window.start_exit(), Some(StartExit::Congestion), "a queue");
 }
 
