@@ -147,12 +147,9 @@ impl Pacer {
             true => initial_window.max(stored),
             false => initial_window,
         };
-        let was_even = self.is_even;
         self.is_even = known && is_even;
-        if self.is_even && !was_even {
-            // What is left of a train of before.
-            self.train = self.train.min(self.capacity);
-        }
+        // What is left of a longer train of before, as after congestion.
+        self.train = self.train.min(self.capacity);
     }
 
     /// The window or the application holds the sender back, not the pacer: nobody is owed for it. Without it an even
@@ -393,6 +390,21 @@ mod tests {
         pacer.on_sent(Instant::ZERO, INITIAL);
         let later = Instant::ZERO + Duration::from_secs(10);
         assert_eq!(pacer.credit(later, DATAGRAM, 100_000, 0), Credit::Bytes(60_000));
+    }
+
+    #[test]
+    fn what_is_left_of_a_train_does_not_leave_at_once_under_a_smaller_burst() {
+        let mut pacer = paced(Rate::from_bps(9_600_000));
+        let allowance = Allowance::new(1_000_000, pacer.rate(), DATAGRAM);
+        let train = Allowance { burst: 600_000, hold_until_credit: 600_000, ..allowance };
+        pacer.set(Instant::ZERO, &train, INITIAL, true);
+        let later = Instant::ZERO + Duration::from_secs(10);
+        assert_eq!(pacer.credit(later, DATAGRAM, 1_000_000, 600_000), Credit::Bytes(600_000));
+        // The application had no more than this, and then the window fell.
+        pacer.on_sent(later, 12_000);
+        pacer.set(later, &allowance, INITIAL, true);
+        let Credit::Bytes(bytes) = pacer.credit(later, DATAGRAM, 1_000_000, 0) else { panic!("nothing leaves") };
+        assert!(bytes <= INITIAL, "{bytes}");
     }
 
     #[test]

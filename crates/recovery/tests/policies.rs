@@ -101,7 +101,7 @@ fn defaults_of_parameters_are_not_printed() {
 
 #[test]
 fn wrong_parameters_are_refused_with_what_is_accepted() {
-    let parameters = "share (0.1 to 1, up to three decimals), initial-window (scaled or plain), trains (off or on), accidents (off or on)";
+    let parameters = "share (0.1 to 1, up to three decimals), initial-window (scaled or plain), trains (off or on), accidents (off or on), growth (tripling or doubling)";
     let bracket = "write NAME or NAME(PARAMETER=VALUE, ...)";
     for (text, error) in [
         (

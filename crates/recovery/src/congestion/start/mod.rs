@@ -6,6 +6,7 @@
 
 mod careful_resume;
 mod delay_min;
+mod headroom;
 #[cfg(feature = "study")]
 mod hystart;
 mod hystart_plus_plus;
@@ -45,6 +46,8 @@ parameters! {
             "whether packets wait for credit for a train";
         accidents "accidents": Switch = Switch::On, "",
             "whether it goes on after losses that turn out not to be those of a full path";
+        growth "growth": OpeningGrowth = OpeningGrowth::Tripling, "",
+            "what becomes of the window in a round trip that shows no queue, up to what the measured rate fills";
     }
 }
 
@@ -53,6 +56,14 @@ words! {
     InitialWindowScale {
         Scaled "scaled", "One initial window for every 100 ms.";
         Plain "plain", "One initial window.";
+    }
+}
+
+words! {
+    #[doc = "How `start=peak-bandwidth` opens the window while no queue shows."]
+    OpeningGrowth {
+        Tripling "tripling", "Three times as large after each round trip, as with `start=rapid-start`.";
+        Doubling "doubling", "Twice as large after each round trip (RFC 9002 section 7.3.1).";
     }
 }
 

@@ -21,11 +21,11 @@
 //!
 //! The round trip is the sample that `exit-rtt=` names. Only the first slow start of a path works this way.
 
+use thalweg_units::DurationExt;
 use thalweg_units::math::mul_div;
-use thalweg_units::{Duration, DurationExt};
 
+use super::headroom::{Headroom, TRIPLING_GAIN};
 use super::{Congested, Proposal, Start};
-use crate::congestion::floor::Floor;
 use crate::congestion::view::View;
 use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
@@ -36,12 +36,6 @@ use crate::trace::StartExit;
 const FIRST_FLIGHT: u64 = 2;
 /// What congestion leaves of the window (RFC 9438 section 4.6).
 const BETA: (u64, u64) = (7, 10);
-/// How far above the smallest round-trip time there is no queue: less is missed …
-const MOST_RISE: Duration = Duration::from_millis(4);
-/// … and so is less than a tenth of it.
-const RISE_DIVISOR: u32 = 10;
-/// Windows per round trip while it triples, so that the pacer is not what holds it back.
-const TRIPLING_GAIN: (u64, u64) = (3, 1);
 /// `beta + K (1 − beta)`, for a beta of 7/10 and a K of 2/3: what is left at once, and what a lost byte takes.
 const SILENCE: (u64, u64) = (9, 10);
 /// `K (1 − beta)`: what an acknowledged byte takes.
@@ -76,8 +70,7 @@ pub(crate) struct RapidStart {
     initial_window: u64,
     /// Whether nothing of the first flight has been acknowledged yet.
     is_first_flight: bool,
-    smallest: Option<Duration>,
-    floor: Floor,
+    headroom: Headroom,
     recovery: Option<Recovery>,
 }
 
@@ -87,16 +80,9 @@ impl RapidStart {
             active: true,
             initial_window: context.profile.initial_window.bytes(context.datagram_size),
             is_first_flight: true,
-            smallest: None,
-            floor: Floor::default(),
+            headroom: Headroom::default(),
             recovery: None,
         }
-    }
-
-    /// Whether the last round trip shows no queue.
-    fn triples(&self) -> bool {
-        let (Some(smallest), Some(floor)) = (self.smallest, self.floor.smallest()) else { return false };
-        floor <= smallest.saturating_add((smallest / RISE_DIVISOR).min(MOST_RISE))
     }
 
     fn recover(&mut self, event: &AckEvent<'_>, mut recovery: Recovery) -> Proposal {
@@ -120,13 +106,8 @@ impl Start for RapidStart {
         if let Some(recovery) = self.recovery {
             return self.recover(event, recovery);
         }
-        if event.has_rtt_sample {
-            let sample = event.rtt.exit;
-            let smallest = self.smallest.map_or(sample, |smallest| smallest.min(sample));
-            self.smallest = Some(smallest);
-            self.floor.on_sample(event.now, smallest, sample);
-        }
-        let triples = self.triples();
+        self.headroom.on_ack(event);
+        let triples = self.headroom.is_there();
         self.is_first_flight &= event.growth == 0;
         if self.is_first_flight {
             // Before anything is acknowledged, the handshake may show what a round trip is.

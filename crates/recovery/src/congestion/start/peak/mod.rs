@@ -4,6 +4,7 @@
 //! first flight    an initial window for every 100 ms of the round trip, in trains
 //! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
+//!                 slow start triples up to what the rate fills while no queue shows (`headroom`)
 //! exit            the rate is confirmed, no flight was delivered an eighth faster, and it has not risen for a round
 //!                 trip with the window at what it fills
 //!                 or by delay: as HyStart++ does
@@ -17,6 +18,11 @@
 //! of ten packets shows its rate after one. The rule as published (picoquic, 2020) measures over the times of ACKs,
 //! goes to half of what the measured rate fills, and leaves the rest to slow start; its parts are settings here
 //! ([`Settings`]).
+//!
+//! The window triples instead of doubling in each round trip that shows no queue, as Rapid Start has it: a transfer of a
+//! few round trips is over one or two sooner. It does so up to what the measured rate fills, if one was measured, and
+//! after losses it doubles. A queue may be too short to be seen. Then a window that has tripled exceeds the path by more
+//! than one that has doubled: the price is paid behind policers.
 //!
 //! Round trips of less than 60 ms are opened without trains, and those of less than 250 ms by HyStart++ until the rate
 //! is confirmed. Where the round trip varies by more than twice the smallest, as on a crowded channel, a delay that has
@@ -55,8 +61,9 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use super::delay_min::DelayMin;
+use super::headroom::{Headroom, TRIPLING_GAIN};
 use super::hystart_plus_plus::HyStartPlusPlus;
-use super::{Congested, Departure, InitialWindowScale, PeakBandwidthParameters, Proposal, Start};
+use super::{Congested, Departure, InitialWindowScale, OpeningGrowth, PeakBandwidthParameters, Proposal, Start};
 use crate::congestion::queue_signs::QueueSigns;
 use crate::congestion::view::View;
 use crate::congestion::{AckEvent, PathContext};
@@ -82,6 +89,10 @@ const GEOSTATIONARY: Duration = Duration::from_millis(610);
 /// How long a burst lasts in the rule as published.
 const BURST: Duration = Duration::from_millis(25);
 
+/// A train by the receiver's clock is one in so many bytes of what the measured rate fills, at most: it may be a queue of
+/// as much. Trains by ACKs are as long as they have to be, to span the slots in which these may come.
+const TRAIN_DIVISOR: u64 = 16;
+
 /// Packets of the first train: the burst that RFC 9002 section 7.7 accepts on any path.
 const FIRST_TRAIN: u64 = 10;
 
@@ -105,6 +116,8 @@ pub(super) struct Settings {
     pub(super) knows_handshake: bool,
     /// Whether it goes on after losses that turn out not to be those of a full path.
     pub(super) outlives_accidents: bool,
+    /// Whether the window triples while no queue shows.
+    pub(super) triples: bool,
 }
 
 /// All of what a rate fills.
@@ -115,16 +128,18 @@ pub(super) const FILL: Settings = Settings {
     is_bound: true,
     knows_handshake: true,
     outlives_accidents: true,
+    triples: true,
 };
 
 impl From<PeakBandwidthParameters> for Settings {
     fn from(parameters: PeakBandwidthParameters) -> Settings {
-        let PeakBandwidthParameters { share, initial_window, trains, accidents } = parameters;
+        let PeakBandwidthParameters { share, initial_window, trains, accidents, growth } = parameters;
         Settings {
             share: share.ratio(),
             scales_initial_window: initial_window == InitialWindowScale::Scaled,
             waits_for_trains: trains.is_on(),
             outlives_accidents: accidents.is_on(),
+            triples: growth == OpeningGrowth::Tripling,
             ..FILL
         }
     }
@@ -132,8 +147,14 @@ impl From<PeakBandwidthParameters> for Settings {
 
 /// The rule as published.
 #[cfg(any(test, feature = "study"))]
-const PUBLISHED: Settings =
-    Settings { share: (1, 2), waits_for_trains: false, is_bound: false, outlives_accidents: false, ..FILL };
+const PUBLISHED: Settings = Settings {
+    share: (1, 2),
+    waits_for_trains: false,
+    is_bound: false,
+    outlives_accidents: false,
+    triples: false,
+    ..FILL
+};
 
 #[cfg(feature = "study")]
 impl From<super::PublishedParameters> for Settings {
@@ -196,6 +217,7 @@ pub(crate) struct Peak {
     interval: Interval,
     delay: DelayMin,
     hystart: HyStartPlusPlus,
+    headroom: Headroom,
     initial_window: u64,
     /// The initial window has been scaled, or there was no reason to.
     is_scaled: bool,
@@ -226,6 +248,7 @@ impl Peak {
             interval: Interval::default(),
             delay: DelayMin::new(),
             hystart: HyStartPlusPlus::new(context),
+            headroom: Headroom::default(),
             initial_window: context.profile.initial_window.bytes(context.datagram_size),
             is_scaled: !settings.scales_initial_window,
             rest_is_out: !settings.waits_for_trains,
@@ -337,30 +360,43 @@ impl Peak {
         self.confirmed().is_none() && event.rtt.min >= LONG && self.settings.waits_for_trains
     }
 
+    /// Whether the window triples: while no queue shows, and up to what the measured rate fills. Not where HyStart++ has
+    /// slowed down, or where the rate of a long path is known by ACKs only: these may make it look too high.
+    fn triples(&self, view: View, event: &AckEvent<'_>, window: u64) -> bool {
+        let is_slow_start = window == view.window.saturating_add(event.growth);
+        let is_within = self.peak().is_none_or(|rate| {
+            let tripled = window.saturating_add(event.growth);
+            tripled <= Peak::fills(rate, event) && (self.trains.is_told() || event.rtt.min < LONG)
+        });
+        self.settings.triples && is_slow_start && is_within && self.headroom.is_there()
+    }
+
     /// How packets leave with this window.
-    fn shape(&self, view: View, event: &AckEvent<'_>, window: u64) -> Proposal {
+    fn shape(&self, view: View, event: &AckEvent<'_>, window: u64, gain: (u64, u64)) -> Proposal {
         let by_window = pacing::window_rate(window, event.rtt.paced, (1, 1));
         if !self.settings.is_bound {
             let rate = by_window.mul_ratio(5, 4);
             let burst = (window / 4).max(rate.bytes_in(BURST));
             return Proposal { rate: Some(rate), burst, ..Proposal::window(window) };
         }
-        let doubled = by_window.mul_ratio(2, 1);
+        let opening = by_window.mul_ratio(gain.0, gain.1);
         let rate = match (self.confirmed(), self.peak()) {
             // No faster than the path is known to be, except by what the window asks for, on a long path up to a
             // quarter. So it is too where the round trip varies: a receiver can have it do so.
             (Some(peak), _) => {
                 let most = if event.rtt.min >= LONG { peak.mul_ratio(5, 4) } else { Rate::MAX };
-                doubled.min(by_window.max(peak)).min(most)
+                opening.min(by_window.max(peak)).min(most)
             }
-            (None, Some(peak)) => doubled.min(by_window.max(peak).mul_ratio(5, 4)),
+            (None, Some(peak)) => opening.min(by_window.max(peak).mul_ratio(5, 4)),
             // The first flight, in a sixteenth of the round trip: the sooner it is out, the sooner its rate is known.
             (None, None) if event.rtt.min >= LONG => by_window.mul_ratio(16, 1),
-            (None, None) => doubled,
+            (None, None) => opening,
         };
         let first = FIRST_TRAIN * view.datagram;
         let train = if self.is_measuring(event) && !self.is_jittery(event) {
-            (4 * self.trains.measured()).min(window / 2).max(first)
+            let told = self.peak().filter(|_| self.trains.is_told());
+            let most = told.map_or(u64::MAX, |rate| Peak::fills(rate, event) / TRAIN_DIVISOR);
+            (4 * self.trains.measured()).min(window / 2).min(most).max(first)
         } else {
             0
         };
@@ -446,8 +482,13 @@ impl Start for Peak {
         if by_delay.exit.is_some() && (self.is_long(event) || !self.is_jittery(event)) {
             return Proposal { exit: by_delay.exit, ..Proposal::window(view.window) };
         }
-        let window = self.open(by_delay.window, view, event);
-        let proposal = self.shape(view, event, window);
+        self.headroom.on_ack(event);
+        let (mut window, mut gain) = (by_delay.window, pacing::SLOW_START_GAIN);
+        if self.triples(view, event, window) {
+            (window, gain) = (window.saturating_add(event.growth), TRIPLING_GAIN);
+        }
+        let window = self.open(window, view, event);
+        let proposal = self.shape(view, event, window, gain);
         self.rate = proposal.rate;
         proposal
     }
@@ -487,7 +528,7 @@ impl Start for Peak {
     }
 
     fn on_accident(&mut self) {
-        self.settings.waits_for_trains = false;
+        (self.settings.waits_for_trains, self.settings.triples) = (false, false);
     }
 
     fn on_exit(&mut self) {

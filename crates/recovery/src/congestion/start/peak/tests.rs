@@ -258,12 +258,12 @@ fn the_window_goes_to_the_share_of_what_the_rate_fills() {
 }
 
 #[test]
-fn a_path_that_may_be_short_is_opened_by_doubling_until_its_rate_is_confirmed() {
+fn a_path_that_may_be_short_is_opened_by_its_acks_until_its_rate_is_confirmed() {
     let mut path = Path { rtt: ms(200), ..Path::new(LINK, FILL) };
     path.train(10, punctual, true);
     path.train(10, punctual, true);
     assert!(path.percent() >= 99);
-    assert!(path.window <= 40 * DATAGRAM, "a window of {} after 20 packets", path.window);
+    assert!(path.window <= 60 * DATAGRAM, "a window of {} after 20 packets", path.window);
     path.train(20, punctual, true);
     assert!(path.window >= path.fills() / 100 * 98, "confirmed, and {} of {}", path.window, path.fills());
 }
@@ -370,13 +370,62 @@ fn a_few_packets_open_the_window_to_a_multiple_of_them_at_most() {
 }
 
 #[test]
-fn a_short_round_trip_opens_as_slow_start_does() {
+fn a_short_round_trip_opens_as_rapid_start_does() {
     let mut path = Path::new(LINK, FILL);
     path.scene.ack(0, Some(ms(20)), true);
     let before = path.window;
     path.train(10, punctual, true);
-    // The scene's samples are those of a long path, but its smallest is short.
-    assert_eq!(path.window, before + 10 * DATAGRAM);
+    // The scene's samples are those of a long path, but its smallest is short. Rapid Start's growth, without a jump.
+    let opened = (path.window - before) / DATAGRAM;
+    assert!((11..=20).contains(&opened), "by {opened} packets after 10");
+}
+
+/// The window after a round trip of packets that were each acknowledged after so long, on a path of 40 ms, over the one
+/// before; a packet at a time, so that there is no train.
+fn opened(path: &mut Path, sample: Duration) -> u64 {
+    let before = path.window;
+    path.scene.now += ms(80);
+    for at in 0..before / DATAGRAM {
+        let arrival = Arrival { sent: path.scene.now - sample, ..path.send(Duration::ZERO) };
+        path.take(&[arrival], at == 0);
+    }
+    path.window * 100 / before
+}
+
+#[test]
+fn the_window_triples_while_no_queue_shows() {
+    let start = |settings| {
+        let mut path = Path { rtt: ms(40), ..Path::new(LINK, settings) };
+        path.scene.ack(0, Some(ms(40)), true);
+        path
+    };
+    let mut path = start(FILL);
+    assert_eq!([opened(&mut path, ms(40)), opened(&mut path, ms(43))], [300, 300]);
+    assert!(opened(&mut path, ms(50)) <= 200, "a tenth of the round trip is a queue");
+    let mut path = start(Settings { triples: false, ..FILL });
+    assert_eq!(opened(&mut path, ms(40)), 200);
+    let mut path = start(FILL);
+    path.start.on_accident();
+    assert_eq!(opened(&mut path, ms(40)), 200, "losses were met");
+}
+
+#[test]
+fn a_train_is_a_sixteenth_of_what_the_rate_fills_at_most() {
+    let train = |path: &mut Path| {
+        let view = View::new(path.scene.now, path.window, DATAGRAM, path.rtt);
+        let window = path.window;
+        let event = path.scene.ack(DATAGRAM, Some(path.rtt), false);
+        path.start.shape(view, &event, window, pacing::SLOW_START_GAIN).hold_until_credit
+    };
+    // Each train gives more than the one before, so that none confirms it.
+    let mut path = Path::new(LINK, FILL);
+    for packets in [10, 40, 160, 640] {
+        path.train(packets, |packet| if packet == 0 { Duration::ZERO } else { ms(20) }, true);
+        assert!(path.start.confirmed().is_none());
+        let (most, train) = (Peak::fills(path.peak().unwrap(), &path.scene.ack(0, None, false)) / 16, train(&mut path));
+        assert!(train <= most.max(10 * DATAGRAM), "{train} of {most} at most after {packets} packets");
+        assert!(packets > 160 || train > packets * DATAGRAM, "{train} is no longer than {packets} packets");
+    }
 }
 
 /// Congestion that takes so many of a hundred packets, with the round trips that the ACK that shows it and the next one

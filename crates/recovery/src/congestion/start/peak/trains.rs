@@ -62,6 +62,11 @@ impl Trains {
         Some(told.min(self.most()?))
     }
 
+    /// Whether the receiver's clock has measured a rate.
+    pub(super) fn is_told(&self) -> bool {
+        self.told.peak().is_some()
+    }
+
     /// The most by which packets of trains came after the one before, once aside; zero without a receiver's clock.
     pub(super) fn jitter(&self) -> Duration {
         self.told.jitter()
@@ -93,7 +98,7 @@ impl Trains {
 
     /// The most that a window may be because of what was measured.
     pub(super) fn most_window(&self, min_rtt: Duration) -> u64 {
-        let is_sure = self.told.peak().is_some() || self.heard.is_confirmed();
+        let is_sure = self.is_told() || self.heard.is_confirmed();
         let widest = self.heard.widest();
         let (times, packets) = MOST_HEARD;
         let most_times = MOST_TIMES.max(min_rtt.nanos() / LEAST_SPAN.nanos());
