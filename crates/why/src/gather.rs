@@ -12,6 +12,7 @@ mod number;
 mod silence;
 mod sizes;
 mod stack;
+mod stalls;
 mod thinned;
 mod waits;
 mod window;
@@ -143,6 +144,10 @@ impl Facts {
         let again = self.flight.least.unwrap_or(0.0) / 2.0;
         self.drop = self.flight.losses.sizes.drop().filter(|drop| drop.until - drop.first > again);
         self.silences.finish(&self.flight.losses.lost);
+        if let Some(shown) = self.frameless.stalls.window() {
+            self.waits.credit.shown(shown);
+            self.frameless.stalls.spans().for_each(|span| self.waits.stalled(span));
+        }
     }
 
     fn damage(&mut self, until: f64) {
@@ -312,7 +317,7 @@ impl Facts {
 
     /// Milliseconds in which the sender waited for credit or for the application, of which the log does not say which.
     pub(crate) fn unused(&self) -> f64 {
-        self.frameless.usage.unused
+        if self.frameless.stalls.window().is_some() { 0.0 } else { self.frameless.usage.unused }
     }
 
     /// What is known of who wrote the log.

@@ -12,12 +12,15 @@ use std::collections::VecDeque;
 use super::flight::LEAST_MTU;
 use super::frames::{Ack, Frames, Piece};
 use super::number::integer;
+use super::stalls::{Last, Stalls};
 use crate::read::Data;
 
 /// What has fewer bytes is an acknowledgment alone.
 const SMALL: u64 = 60;
 /// Bytes of a packet that are no data: headers of the packet and of the frame, and the tag.
 const AROUND: u64 = 31;
+/// Packets that are full differ by less than this, as numbers in their headers and frames take more or fewer bytes.
+const FIELD: u64 = 6;
 /// Packets that are watched at a time.
 const WATCHED: usize = 1 << 16;
 /// A sender that could send more fills less than this share of its window in a round trip.
@@ -42,6 +45,12 @@ struct Sent {
     time: f64,
     size: u64,
     is_probe: bool,
+}
+
+/// Bytes of data in packets on their way.
+fn data_of(flight: &VecDeque<Sent>) -> u64 {
+    let data = flight.iter().filter(|sent| !sent.is_probe && sent.size >= SMALL);
+    data.map(|sent| sent.size.saturating_sub(AROUND)).sum()
 }
 
 /// A log without frames.
@@ -69,6 +78,7 @@ pub(super) struct Frameless {
     offset: u64,
     again: u64,
     pub(super) usage: Usage,
+    pub(super) stalls: Stalls,
 }
 
 impl Frameless {
@@ -87,21 +97,25 @@ impl Frameless {
         }
         frames.is_ack_eliciting = true;
         self.count(size, true);
-        self.flight.push_back(sent);
-        if self.flight.len() > WATCHED {
-            self.flight.pop_front();
-        }
         if !is_probe {
             let length = size.saturating_sub(AROUND);
             let old = self.again.min(length);
             self.again -= old;
             let offset = self.offset - old.min(self.offset);
             self.offset = offset + length;
+            let full = self.through.max(LEAST_MTU);
+            let has_room = self.in_flight.1.saturating_add(full) <= self.usage.told.window;
+            let last = Last { time: now, sent: self.offset, is_short: old == 0 && size + FIELD < full && has_room };
+            self.stalls.sent(last, || data_of(&self.flight));
             frames.pieces.push(Piece { id: 0, offset, length });
             // What is sent again says nothing of what there was to send.
             if 2 * old < length {
                 self.usage.sent(now, has_no_data);
             }
+        }
+        self.flight.push_back(sent);
+        if self.flight.len() > WATCHED {
+            self.flight.pop_front();
         }
         frames
     }
@@ -128,6 +142,7 @@ impl Frameless {
     /// A packet was received.
     pub(super) fn arrived(&mut self) {
         self.has_arrived = true;
+        self.stalls.arrived();
     }
 
     /// A packet of so many bytes, if they are told, was declared lost; returns which it is here.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Facts;
+use super::{Facts, Limit};
 use crate::read::{EventIn, Item, Tree};
 
 impl Facts {
@@ -72,4 +72,59 @@ fn what_is_kept_of_a_log_is_bounded() {
     assert!(more.condition.events * 10 > 29 * some.condition.events);
     // The sum of all limits; without them it would be thrice as much as of a third.
     assert!(more.kept() < 66_000 && more.kept() * 2 < some.kept() * 3, "{} and {}", some.kept(), more.kept());
+}
+
+/// The facts of a log without frames of a sender that may send 40,000 bytes ahead, if the receiver renews that when
+/// half of it has come; with room in the congestion window for so many bytes, and what is `left` on its way when it
+/// goes on.
+fn stalled(room: u64, left: impl Fn(u64) -> u64) -> Facts {
+    let mut facts = Facts::default();
+    let tell = |facts: &mut Facts, time: f64, name: &str, data: serde_json::Value| {
+        let tree = Tree::of(&data).unwrap();
+        facts.add(Item::Event(EventIn { time, name, data: tree.root(), connection: None }));
+    };
+    let mut number = 0;
+    let mut packets = Vec::new();
+    for round in 0..6 {
+        let time = 100.0 * round as f64;
+        if round > 0 {
+            // All but those that are left have come.
+            let kept = left(round).div_ceil(1200) as usize;
+            packets.drain(..packets.len() - kept);
+            tell(
+                &mut facts,
+                time,
+                "packet_received",
+                json!({"header": {"packet_type": "1RTT", "packet_number": round}}),
+            );
+        }
+        let flight = |packets: &[u64]| {
+            json!({"bytes_in_flight": packets.iter().sum::<u64>(),
+            "packets_in_flight": packets.len(), "congestion_window": room, "smoothed_rtt": 0.05, "latest_rtt": 0.1})
+        };
+        tell(&mut facts, time, "metrics_updated", flight(&packets));
+        let count = if round == 0 { 34 } else { 17 };
+        for at in 1..=count {
+            // Credit ends within the last.
+            let size = if at == count { 300 } else { 1200 };
+            let header = json!({"packet_type": "1RTT", "packet_number": number, "length": size});
+            tell(&mut facts, time, "packet_sent", json!({ "header": header }));
+            (number, _) = (number + 1, packets.push(size));
+        }
+        tell(&mut facts, time, "metrics_updated", flight(&packets));
+    }
+    facts.finish();
+    facts
+}
+
+#[test]
+fn stalls_with_as_much_left_each_time_are_those_of_a_receive_window() {
+    let facts = stalled(100_000, |_| 19_000);
+    let [connection, stream] = facts.waits.credit.initial.unwrap();
+    assert!(connection == stream && (34_000..40_000).contains(&connection), "{connection}");
+    assert_eq!(facts.unused(), 0.0, "the log says what the sender waited for");
+    assert!(facts.waits.time(Limit::Credit) > 300.0 && facts.waits.credit_spans.len() >= 4);
+    let is_told = |facts: Facts| facts.waits.credit.initial.is_some();
+    assert!(!is_told(stalled(20_000, |_| 19_000)), "the congestion window held it");
+    assert!(!is_told(stalled(100_000, |round| 3000 * round)), "an application that sends little by little");
 }

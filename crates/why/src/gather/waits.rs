@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::frames::{Frames, Progress};
 use super::number::integer;
+use super::stalls::Shown;
 use crate::bins::Bins;
 use crate::read::Data;
 
@@ -154,6 +155,16 @@ impl Waits {
         }
     }
 
+    /// Credit was missing in a time that had been counted for the window of congestion control; milliseconds.
+    pub(super) fn stalled(&mut self, (from, to): (f64, f64)) {
+        let length = (to - from).min(self.time(Limit::Window)).max(0.0);
+        *self.times.entry(Limit::Window).or_default() -= length;
+        *self.times.entry(Limit::Credit).or_default() += length;
+        if self.credit_spans.len() < KEPT {
+            self.credit_spans.push((from, to));
+        }
+    }
+
     fn close(&mut self, now: f64) {
         if let Some((limit, since)) = &mut self.now {
             let last = self.span.map_or(now, |(_, last)| last);
@@ -265,6 +276,14 @@ impl CreditSeen {
             if let Some((_, before)) = self.last[at].replace((id, most)).filter(|(before, _)| *before == id) {
                 self.steps[at].add(most.saturating_sub(before) as f64, 1.0);
             }
+        }
+    }
+
+    /// What stalls show of it.
+    pub(super) fn shown(&mut self, Shown { window, step }: Shown) {
+        (self.initial, self.most) = (Some([window; 2]), [window; 2]);
+        for (steps, step) in self.steps.iter_mut().zip([step; 2]) {
+            step.into_iter().for_each(|step| steps.add(step as f64, 1.0));
         }
     }
 
