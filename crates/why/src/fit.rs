@@ -71,7 +71,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     facts.flight.last_payload.ok_or("no data of a stream was acknowledged in it")?;
     let round_trip = facts.round_trips().quantile(0.0).ok_or("no round trip can be measured in it")?;
     let is_up = facts.header.vantage_point.as_deref() == Some("client");
-    let end = end(facts, round_trip);
+    let end_of = |rate: f64| end(facts, round_trip, rate);
+    let end = end_of(0.0);
     let bytes = facts.waits.bytes().max(1);
     let (sender, knows_rules) = sender(facts);
     let (mut rate, mut bounds, seen) = rate(facts, (first, end));
@@ -92,20 +93,21 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     // A host that reads late reads packets that came apart together.
     let is_late = facts.reads() > 0.0;
     let back = thin(facts, seen, end - first).filter(|_| !is_late);
-    let (waited, first_packet) = back.map_or((0.0, 0.0), |back| (SMALL / back, LARGE / back));
+    let first_packet = LARGE / back.unwrap_or(rate);
+    let size = f64::from(sender.max_datagram);
+    let round_trip = facts.flight.shortest(size, rate).unwrap_or(round_trip);
+    let waited = back.map_or(0.0, |back| SMALL / back);
     let round_trip = (round_trip - waited).max(round_trip / 10.0);
-    // So late it read the answer to the first packet as well.
-    let answered = facts.silences.early.first().and_then(|early| Some(early.next - early.asked.first()?));
-    let round_trip = match answered.map(|answered| answered - facts.reads() - first_packet) {
-        Some(first) if is_late || back.is_some() => round_trip.min(first.max(0.5)),
-        // Data wait for the packets that they leave with; the first packet and its answer do not.
-        Some(first) => round_trip.min((first - LARGE / rate).max(0.5)),
-        None => round_trip,
-    };
+    // The first answer was waited for by nothing else: it took the time of the first packet and its own.
+    let answered = facts.silences.early.first().and_then(|early| {
+        let answer = (early.size + HEADERS) as f64 / back.unwrap_or(rate);
+        Some(early.next - early.asked.first()? - facts.reads() - answer + (size - LARGE) / rate)
+    });
+    let round_trip = answered.map_or(round_trip, |answered| round_trip.min(answered.max(0.5)));
     let shortest = millis(round_trip);
-    let round_trip = without_packet(round_trip, f64::from(sender.max_datagram), rate);
+    let round_trip = without_packet(round_trip, size, rate);
     let low = bounds.map_or(rate, |(low, _)| low.min(seen));
-    let packet = 1500.0 / low.max(1e-9) + first_packet;
+    let packet = 1500.0 / low.max(1e-9) + back.map_or(0.0, |_| first_packet);
     let drop = facts.drop;
     let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
@@ -129,8 +131,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let load = load(facts, bytes, is_up);
     // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
     let ahead = if is_up && load.pieces == 1 { round_trip / 2.0 } else { 0.0 };
-    let not_seen = if is_up { 0.0 } else { first_packet };
+    let not_seen = if is_up { 0.0 } else { (LARGE - SMALL) / back.unwrap_or(rate) };
     // Acknowledgments wait for each other on a thin way back: when the data came says when they left.
+    let end = end_of(rate);
     let end = if back.is_some() { end.min(last_data(facts) + round_trip) } else { end };
     let completion = millis(end - start - ahead + not_seen);
     let world = World { path, credit, sender, load, seed: 1 };
@@ -267,12 +270,16 @@ const UNSEEN: [(u64, u64); 2] = [(1, 4), (1, 2)];
 
 /// When the last data had arrived and that could be known, milliseconds. A peer that has everything may close without
 /// another acknowledgment.
-fn end(facts: &Facts, round_trip: f64) -> f64 {
+///
+/// What was on its way then comes out of a queue at the bottleneck's rate, bytes per millisecond.
+fn end(facts: &Facts, round_trip: f64, rate: f64) -> f64 {
     let acked = facts.flight.last_payload.unwrap_or(0.0);
     if facts.flight.payload_acked >= facts.waits.bytes() {
         return acked;
     }
-    let due = acked.max(facts.waits.last_piece + facts.flight.last_round_trip.unwrap_or(round_trip));
+    let after = |round_trip: f64| facts.waits.last_piece + round_trip;
+    let served = facts.flight.served(rate).max(after(round_trip));
+    let due = acked.max(after(facts.flight.last_round_trip.unwrap_or(round_trip)).min(served));
     // Whoever closes, or has answered what was sent, has everything.
     let is_over = facts.course.is_closed || facts.header.vantage_point.as_deref() == Some("client");
     if is_over { due.min(facts.course.last.max(acked)) } else { due }

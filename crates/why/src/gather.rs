@@ -328,7 +328,7 @@ impl Facts {
     fn arrived(&mut self, now: f64, data: Data<'_>) {
         self.is_server.get_or_insert(true);
         self.frameless.arrived();
-        if self.silences.arrived(now, &self.flight) {
+        if self.silences.arrived(now, size_of(data), &self.flight) {
             self.flight.silent(now);
         }
         let kind = data.get("header").and_then(|header| header.get("packet_type")).and_then(Data::as_str);

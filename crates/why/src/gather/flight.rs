@@ -92,7 +92,7 @@ pub(crate) struct Flight {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) payload_acked: u64,
-    /// The last acknowledgment of new data of a stream.
+    /// The last acknowledgment of new data of a stream, as if the receiver had not waited with it.
     pub(crate) last_payload: Option<f64>,
     pub(crate) losses: Losses,
     pub(crate) round_trips: Bins,
@@ -138,6 +138,8 @@ pub(crate) struct Rates {
     /// Of packets that left together and were acknowledged apart.
     pub(crate) trains: Bins,
     by_size: [Shortest; 2],
+    /// The shortest round trip of packets of each size, in steps of [`STEP`] bytes.
+    shortest: [Shortest; 12],
     /// What was sent over time.
     pub(crate) curve: Curve,
 }
@@ -161,6 +163,8 @@ impl Shortest {
     }
 }
 
+/// Packets that differ by less take about as long, bytes.
+const STEP: usize = 128;
 /// Small and large packets, bytes; the shortest round trip of each is of so many samples.
 const SIZES: [core::ops::RangeInclusive<u32>; 2] = [1100..=1250, 1400..=9000];
 const SAMPLES: [u64; 2] = [3, 12];
@@ -280,6 +284,9 @@ impl Flight {
         while self.holes.len() > HOLES {
             self.holes.pop_first();
         }
+        if self.last_payload == Some(now) {
+            self.last_payload = Some(arrived);
+        }
         self.step(now, arrived);
     }
 
@@ -329,6 +336,8 @@ impl Flight {
                 seen.add(round_trip, sent.size);
             }
         }
+        let step = (sent.size as usize / STEP).min(self.rates.shortest.len() - 1);
+        self.rates.shortest[step].add(round_trip, sent.size);
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));
         let (delivered, at) = sent.delivered;
@@ -494,6 +503,20 @@ impl Flight {
         is_known.then(|| (large.size - small.size) / longer)
     }
 
+    /// The shortest round trip, milliseconds, as a packet of so many bytes would have taken it over a bottleneck of
+    /// such a rate, bytes per millisecond: small ones are on it for less time.
+    pub(crate) fn shortest(&self, size: f64, rate: f64) -> Option<f64> {
+        let seen = self.rates.shortest.iter().filter(|shortest| shortest.samples > 0);
+        seen.map(|shortest| shortest.time + (size - shortest.size) / rate.max(1e-9)).min_by(f64::total_cmp)
+    }
+
+    /// When a bottleneck of such a rate, bytes per millisecond, is done with what was on its way after the last that
+    /// was acknowledged, as its acknowledgments show; milliseconds.
+    pub(crate) fn served(&self, rate: f64) -> f64 {
+        let rest: u64 = self.ahead.iter().map(|(_, sent)| u64::from(sent.size) + HEADERS).sum();
+        self.last_delivery + rest as f64 / rate.max(1e-9)
+    }
+
     /// The smoothed round-trip time, milliseconds.
     pub(super) fn srtt(&self) -> Option<f64> {
         self.srtt
@@ -540,6 +563,30 @@ mod tests {
             }
         }
         flight
+    }
+
+    #[test]
+    fn a_small_packet_is_on_the_bottleneck_for_less_time_than_a_full_one() {
+        let mut flight = Flight::default();
+        assert_eq!(flight.shortest(1200.0, 100.0), None);
+        for (number, size, took) in [(0, 1200, 62.0), (1, 200, 53.0)] {
+            let now = 100.0 * number as f64;
+            flight.sent(now, number, size, (1000, true));
+            flight.acked(now + took, &Ack { ranges: vec![(number, number)], ..Ack::default() }, &mut |_, _| ());
+        }
+        assert_eq!(flight.least, Some(53.0));
+        assert_eq!(flight.shortest(1200.0, 100.0), Some(62.0), "it would have taken 63 ms");
+        assert_eq!(flight.shortest(1200.0, 200.0), Some(58.0));
+    }
+
+    #[test]
+    fn the_last_data_had_come_before_the_receiver_told_so_and_what_is_left_comes_at_the_rate() {
+        let mut flight = Flight::default();
+        (0..3).for_each(|number| flight.sent(0.0, number, 1172, (1000, true)));
+        let ack = Ack { ranges: vec![(0, 0)], delay: 25.0, ..Ack::default() };
+        flight.acked(90.0, &ack, &mut |_, _| ());
+        assert_eq!(flight.last_payload, Some(65.0));
+        assert_eq!(flight.served(100.0), 90.0 + 24.0, "two are left");
     }
 
     #[test]

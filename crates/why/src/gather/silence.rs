@@ -84,6 +84,8 @@ pub(crate) struct Early {
     /// When something was sent that asks for an answer.
     pub(crate) asked: Vec<f64>,
     pub(crate) next: f64,
+    /// Bytes of the packets that ended it.
+    pub(crate) size: u64,
     /// What its end and the first arrivals after it acknowledged.
     pub(crate) came: Vec<Came>,
 }
@@ -95,12 +97,16 @@ const ASKED: usize = 64;
 const EARLY: usize = 64;
 
 impl Silences {
-    /// Something arrived; whether a silence ends with it.
-    pub(super) fn arrived(&mut self, now: f64, flight: &Flight) -> bool {
+    /// A packet of so many bytes arrived; whether a silence ends with it.
+    pub(super) fn arrived(&mut self, now: f64, size: u64, flight: &Flight) -> bool {
         let asked = core::mem::take(&mut self.asked);
+        // Packets of one datagram arrive at once.
+        if let Some(early) = self.early.last_mut().filter(|early| early.next == now) {
+            early.size = early.size.saturating_add(size);
+        }
         let last = self.last.replace(now).or(asked.first().copied()).unwrap_or(now);
         if !asked.is_empty() && flight.srtt().is_none() && self.early.len() < EARLY {
-            self.early.push(Early { last, asked, next: now, came: Vec::new() });
+            self.early.push(Early { last, asked, next: now, size, came: Vec::new() });
         }
         let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else {
             return false;

@@ -266,3 +266,27 @@ fn an_interruption_may_have_begun_after_a_faster_transfer_would_have_ended() {
     let start = answer.savings.iter().find(|saving| saving.cause == Cause::Start).unwrap();
     assert!((start.from..start.to).contains(&share(Cause::Start)), "{truth:?} {:?}", answer.savings);
 }
+
+#[test]
+fn a_slow_path_is_read_as_long_as_it_is() {
+    for (is_up, rate, back) in
+        [(false, "400 kbps", "400 kbps"), (true, "400 kbps", "400 kbps"), (false, "1 Mbps", "20 kbps")]
+    {
+        let mut slow = world();
+        (slow.path.rate, slow.path.back) = (rate.parse().unwrap(), back.parse().unwrap());
+        slow.path.round_trip = Duration::from_millis(150);
+        slow.path.queue = 30_000;
+        slow.load = Load { bytes: 200_000, is_up, ..slow.load };
+        let told = answer(&slow).unwrap();
+        let off = |told: Duration, long: Duration| told.as_secs_f64() / long.as_secs_f64() - 1.0;
+        let round_trip = off(told.world.path.round_trip, slow.path.round_trip);
+        // Sizes of packets on a thin way back are only about known.
+        let nearly = if rate == back { 0.04 } else { 0.15 };
+        assert!(round_trip.abs() < nearly, "{rate}, {back}: the round trip is off by {round_trip}");
+        let completion = off(told.completion, slow.run(None).unwrap().unwrap());
+        assert!(
+            completion.abs() < if rate == back { 0.02 } else { 0.06 },
+            "{rate}, {back}: the time is off by {completion}"
+        );
+    }
+}
