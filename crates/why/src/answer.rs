@@ -12,7 +12,7 @@ use crate::fit::{Reading, fit, unseen_policers};
 use crate::gather::{Facts, Limit};
 use crate::read::{Reader, read_in_place};
 use crate::runs::Runs;
-use crate::world::World;
+use crate::world::{Span, World};
 
 /// How near the run in virtual time has to come to the log.
 const NEAR: f64 = 0.10;
@@ -417,7 +417,10 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
     let bases: Vec<World> = ran.iter().take(2).map(|(world, _)| world.clone()).collect();
     let mut best = ran.remove(0);
     if far(reading, best.1) > 1.0 {
-        let others: Vec<World> = bases.iter().flat_map(|base| others(reading, base)).collect();
+        let mut others: Vec<World> = bases.iter().flat_map(|base| others(reading, base)).collect();
+        if best.1.is_some_and(|again| again < reading.completion * 2 / 3) {
+            others.extend(bases.iter().flat_map(|base| stopped(base, &reading.unclear[1])));
+        }
         let again = runs.all(&others)?;
         for (world, again) in others.into_iter().zip(again) {
             if far(reading, again) < far(reading, best.1) - 0.04 {
@@ -516,13 +519,19 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
             other
         }));
     }
-    if !reading.unclear.is_empty() {
-        let (mut held, mut lost) = (world.clone(), world.clone());
-        held.path.suspensions.extend(&reading.unclear);
-        lost.path.outages.extend(&reading.unclear);
-        others.extend([held, lost]);
-    }
+    others.extend(stopped(world, &reading.unclear[0]));
     others
+}
+
+/// The same with suspensions, and with outages, if there are any.
+fn stopped(world: &World, spans: &[Span]) -> Vec<World> {
+    if spans.is_empty() {
+        return Vec::new();
+    }
+    let (mut held, mut lost) = (world.clone(), world.clone());
+    held.path.suspensions.extend(spans);
+    lost.path.outages.extend(spans);
+    vec![held, lost]
 }
 
 #[cfg(test)]

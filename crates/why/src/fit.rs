@@ -46,8 +46,9 @@ pub(crate) struct Reading {
     /// Silences that count as interruptions: begin and end since the first packet, milliseconds, and whether packets
     /// were lost.
     pub(crate) stops: Vec<(f64, f64, bool)>,
-    /// Silences that may be interruptions: the sender may also have waited for the newest packets, which were lost.
-    pub(crate) unclear: Vec<Span>,
+    /// Silences that may be interruptions: the sender may also have waited for the newest packets, which were lost; and
+    /// those that a drop of the MTU may explain, if the run shows them without anything else.
+    pub(crate) unclear: [Vec<Span>; 2],
     /// Outages and suspensions, if they began earlier or later than read.
     begun: [(Vec<Span>, Vec<Span>); 2],
     /// How late the sender's host may read instead, with a path that is longer by what it is less.
@@ -155,7 +156,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
         stops,
-        unclear: middle.unclear,
+        unclear: [middle.unclear, middle.in_drop],
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
         // A bucket also explains what came through, and late packets do not fit it: few losses are enough for it.

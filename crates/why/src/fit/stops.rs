@@ -85,6 +85,8 @@ pub(super) struct Stops {
     pub(super) suspensions: Vec<Span>,
     /// What may be one or the other or neither.
     pub(super) unclear: Vec<Span>,
+    /// What the drop of the MTU may explain.
+    pub(super) in_drop: Vec<Span>,
 }
 
 /// Reads interruptions that began `at` a part of the times at which they may have. In milliseconds are `zero`, which is
@@ -129,6 +131,7 @@ pub(super) fn interruptions(facts: &Facts, (zero, packet, half): (f64, f64, f64)
     }
     for silence in facts.silences.list.iter().filter(is_long) {
         if is_of_drop(facts, silence) && !is_suspension(silence) {
+            stops.in_drop.push(held(silence));
             continue;
         }
         if is_outage(silence) {

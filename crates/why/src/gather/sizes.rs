@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 const SIZES: usize = 256;
 /// So many large packets are lost before it is more than chance.
 const LEAST: u64 = 3;
+/// A search for the largest size that comes through ends within so many bytes of it.
+const NEAR: u32 = 20;
 /// A path that carries QUIC at all carries these.
 const ALWAYS: u32 = 1200;
 
@@ -112,6 +114,11 @@ impl Sizes {
         let smaller =
             self.seen.range(..cut).filter(|(_, seen)| seen.through.is_some_and(|through| through > drop.until));
         drop.size = smaller.map(|(size, _)| *size).max()?.max(ALWAYS);
+        // A search that came that near to the size before did not try it again.
+        let largest = self.seen.iter().rev().find(|(_, seen)| seen.lost > 0).map_or(cut, |(size, _)| *size);
+        if largest - drop.size <= NEAR {
+            return None;
+        }
         // In an outage, small ones are lost as well.
         let [through, lost] =
             self.small.each_ref().map(|list| list.iter().any(|sent| (drop.at..=drop.until).contains(sent)));
@@ -143,6 +150,10 @@ mod tests {
         assert_eq!(sizes.drop(), None, "an outage");
         sizes.through(1200, 11.5);
         assert_eq!(sizes.drop().map(|drop| drop.size), Some(1200));
+        sizes.through(1431, 20.5);
+        assert_eq!(sizes.drop().map(|drop| drop.size), Some(1431));
+        sizes.through(1432, 20.5);
+        assert_eq!(sizes.drop(), None, "the search ended before it came to the size that was lost");
         sizes.through(1452, 21.0);
         assert_eq!(sizes.drop(), None);
     }

@@ -290,3 +290,13 @@ fn a_slow_path_is_read_as_long_as_it_is() {
         );
     }
 }
+
+#[test]
+fn an_outage_beside_a_drop_of_the_mtu_is_told() {
+    let mut both = world();
+    both.path.mtu = Some((Duration::from_millis(400), 1366));
+    both.path.outages = vec![(Duration::from_millis(500), Duration::from_secs(5))];
+    let answer = answer(&both).unwrap();
+    assert!(answer.world.has(Cause::BlackHole));
+    assert_eq!(answer.primary(), Some(Cause::Interruption));
+}
