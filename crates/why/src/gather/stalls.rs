@@ -9,8 +9,11 @@
 const KEPT: usize = 1 << 12;
 /// At least so many stalls with as much on their way tell a window.
 const LEAST: usize = 2;
-/// As much is what differs by no more than this part.
+/// As much is what differs by no more than this part, nor by more than a packet and a smaller part: what was
+/// acknowledged when credit came is only known to a packet.
 const PART: u64 = 10;
+const PACKET: u64 = 1500;
+const SMALLER: u64 = 50;
 /// Credit grows by no more than this times what is left of it then; what was sent between two stalls beyond that is
 /// more than one step. A ratio.
 const MOST: (u64, u64) = (8, 5);
@@ -83,7 +86,8 @@ impl Stalls {
         let mut left: Vec<u64> = self.list.iter().map(|stall| stall.left).collect();
         left.sort_unstable();
         let middle = *left.get(left.len().saturating_sub(1) / 2)?;
-        let is_alike = |stall: &&Stall| stall.left.abs_diff(middle) <= middle / PART;
+        let near = (middle / PART).min(PACKET + middle / SMALLER);
+        let is_alike = |stall: &&Stall| stall.left.abs_diff(middle) <= near;
         let alike: Vec<Stall> = self.list.iter().filter(is_alike).copied().collect();
         let is_window = alike.len() >= LEAST && 2 * alike.len() >= left.len() && alike.len() as u64 > self.pauses;
         is_window.then_some((middle, alike))
@@ -143,6 +147,8 @@ mod tests {
     #[test]
     fn an_application_leaves_nothing_or_anything_on_its_way() {
         assert_eq!(of(&[(40_000, 20_000)]).window(), None, "once is no rule");
+        assert!(of(&[(400_000, 171_000), (700_000, 168_000)]).window().is_some());
+        assert_eq!(of(&[(400_000, 171_000), (700_000, 163_000)]).window(), None, "several packets apart");
         assert_eq!(of(&[(40_000, 20_000), (60_000, 9000), (80_000, 33_000), (99_000, 14_000)]).window(), None);
         assert_eq!(of(&[(40_000, 20_000), (60_000, 20_000), (80_000, 36), (99_000, 0)]).window(), None);
         assert_eq!(of(&[]).spans().count(), 0);
