@@ -290,7 +290,9 @@ impl Facts {
             self.silences.sent(now);
         }
         let Some(number) = number else { return };
-        self.late.sent(now, size, self.waits.holds(Limit::Pacing));
+        // quinn and noq pace all that they send, and do not log what they wait for.
+        let is_paced = self.waits.holds(Limit::Pacing) || matches!(self.stack(), Stack::Quinn | Stack::Noq);
+        self.late.sent(now, size, is_paced);
         let is_told = self.stack() == Stack::Ours;
         if !is_told && self.inferred.has_paused(now, &frames, had_room) {
             self.waits.paused();

@@ -1,6 +1,6 @@
 //! What a log without frames does not tell, although something shows: then there is no answer rather than a guess.
 
-use thalweg_units::Rate;
+use thalweg_units::{Duration, Rate};
 
 use crate::Cause;
 use crate::fit::Reading;
@@ -14,6 +14,10 @@ const MOST: f64 = 0.1;
 pub(super) fn limits(facts: &Facts, reading: Option<&Reading>) -> Result<(), &'static str> {
     let Some((first, last)) = facts.waits.span.filter(|_| !facts.has_frames()) else { return Ok(()) };
     if facts.unused() <= MOST * (last - first) {
+        return Ok(());
+    }
+    // Timers that are late hold it back as well.
+    if reading.is_some_and(|reading| reading.world.sender.host.timers > Duration::ZERO) {
         return Ok(());
     }
     // What shows how fast the path is: where its rate never showed, what was sent says nothing of it.

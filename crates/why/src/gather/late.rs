@@ -59,13 +59,16 @@ impl Late {
             Some((at, bytes)) if *at == now => *bytes += size,
             last => {
                 let is_prompted = self.read.is_some_and(|(at, _)| at == now);
-                if let (Some((at, bytes)), Some(rate), true) = (*last, self.rate, is_paced && !is_prompted) {
-                    let due = bytes as f64 / rate;
-                    self.bursts.add(now - at, 1.0);
+                let timed = last.filter(|_| is_paced && !is_prompted);
+                if timed.is_some() {
                     let is_anew = core::mem::take(&mut self.is_prompted);
                     if self.fired.len() < FIRED {
                         self.fired.push((now, is_anew));
                     }
+                }
+                if let (Some((at, bytes)), Some(rate)) = (timed, self.rate) {
+                    let due = bytes as f64 / rate;
+                    self.bursts.add(now - at, 1.0);
                     let excess = now - at - due;
                     self.excess.add(excess.max(1e-3), 1.0);
                     if excess > LEAST / 4.0 && excess > (now - at) / 8.0 {
@@ -87,8 +90,8 @@ impl Late {
 
     /// Of what the sender's timers are multiples, milliseconds; zero where they are in time.
     pub(crate) fn timers(&self, is_capped: bool, has_pauses: bool) -> f64 {
-        let (Some(least), Some(excess)) = (self.bursts.quantile(0.1), self.excess.quantile(0.5)) else { return 0.0 };
-        let is_seen = self.bursts.total() >= 5.0;
+        // A log without the pacer's rate does not tell by how much they are late.
+        let excess = self.excess.quantile(0.5).unwrap_or(0.0);
         let instants: Vec<f64> = self.fired.iter().map(|(at, _)| *at).collect();
         // A pacer goes on from what left for an arrival: only a late timer stands on the same grid as before.
         // So does an application that sends a piece each time something has passed to and fro.
@@ -97,6 +100,8 @@ impl Late {
         if let Some(grid) = grid(&instants).filter(is_late) {
             return grid;
         }
+        let Some(least) = self.bursts.quantile(0.1) else { return 0.0 };
+        let is_seen = self.bursts.total() >= 5.0;
         if is_seen && least >= LEAST && excess > LEAST / 4.0 && excess > least / 8.0 {
             return least;
         }
@@ -219,6 +224,24 @@ mod tests {
         assert!(low < 5.0 && (middle - 50.0).abs() < 1.0, "nothing is known: {low} and {middle}");
         // It may also read further apart than the shortest round trip is.
         assert!(parts_of_round(100.0, 130.0)[0] < 5.0);
+    }
+
+    #[test]
+    fn without_the_pacers_rate_only_a_grid_that_arrivals_do_not_move_tells_late_timers() {
+        let told = |grid: f64, arrives: bool| {
+            let mut late = Late::default();
+            for step in 0..12 {
+                let now = (f64::from(step) * 17.0 / grid).ceil() * grid;
+                late.sent(now, 1200, true);
+                if arrives {
+                    late.read(now + 5.0 + f64::from(step), true);
+                    late.sent(now + 5.0 + f64::from(step), 1200, true);
+                }
+            }
+            late.timers(false, false)
+        };
+        assert!((told(14.0, true) - 14.0).abs() < 0.1);
+        assert_eq!(told(14.0, false), 0.0, "a pacer in time may let go at one interval as well");
     }
 
     #[test]
