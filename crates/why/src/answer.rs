@@ -509,6 +509,14 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
             others.push(other);
         }
     }
+    // Not these packets are late, but as many.
+    if !world.path.late.is_empty() {
+        for seed in [world.seed, world.seed + 1, world.seed + 2] {
+            let mut other = World { seed, ..world.clone() };
+            other.path.late.clear();
+            others.push(other);
+        }
+    }
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));
     }

@@ -521,7 +521,7 @@ impl Levels {
 fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     let losses = &facts.flight.losses;
     let mut late: Vec<f64> = losses.late.iter().map(|late| late.by).collect();
-    if late.len() < 2 {
+    if late.len() < FEW_LATE && !losses.late.iter().any(|late| late.was_lost) {
         return None;
     }
     late.sort_by(f64::total_cmp);
@@ -533,12 +533,15 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     Some((share.clamp(0.0, 1.0), millis(by)))
 }
 
+/// So many late packets are no chance; one is that was declared lost.
+const FEW_LATE: usize = 2;
+
 /// Packets that came late, if the log shows all of them.
 fn late(facts: &Facts) -> Vec<(u64, Duration)> {
     let losses = &facts.flight.losses;
     let others = losses.holes.saturating_sub(losses.lost.len() as u64);
     let is_whole = losses.late.len() as u64 * 10 >= others * 9 && losses.cut * 20 <= facts.flight.packets;
-    if losses.late.len() < 2 || !is_whole {
+    if losses.late.is_empty() || !is_whole {
         return Vec::new();
     }
     losses.late.iter().map(|late| (late.index, millis(late.by))).collect()

@@ -5,6 +5,7 @@ use thalweg_units::Duration;
 use thalweg_why::Cause;
 use thalweg_why::world::{Credit, Load, Path, Sender, World};
 
+use crate::draw::draw;
 use crate::logged::{answer, log};
 
 /// 2 MB over 20 Mbps and 60 ms.
@@ -170,10 +171,12 @@ fn packets_that_come_late_are_the_same_in_the_run() {
         world.load.bytes = 250_000;
         world.sender.policies = "reordering=fixed, undo=off".parse().unwrap();
         let answer = answer(&world).unwrap();
-        assert!(!answer.world.path.late.is_empty(), "seed {seed}");
-        answer.again.unwrap().as_secs_f64() / answer.completion.as_secs_f64()
+        let again = answer.again.unwrap().as_secs_f64() / answer.completion.as_secs_f64();
+        (again, !answer.world.path.late.is_empty())
     });
-    assert!(runs.iter().filter(|again| (*again - 1.0).abs() < 0.1).count() >= 5, "{runs:?}");
+    // Where that does not come out like the log, others are tried.
+    let is_near = |(again, are_same): &&(f64, bool)| (again - 1.0).abs() < 0.1 && *are_same;
+    assert!(runs.iter().filter(is_near).count() >= 5, "{runs:?}");
 }
 
 #[test]
@@ -299,4 +302,12 @@ fn an_outage_beside_a_drop_of_the_mtu_is_told() {
     let answer = answer(&both).unwrap();
     assert!(answer.world.has(Cause::BlackHole));
     assert_eq!(answer.primary(), Some(Cause::Interruption));
+}
+
+#[test]
+fn late_packets_are_also_tried_by_chance_and_one_that_was_declared_lost_is_enough() {
+    // Many are late; and one is, in the worst of moments.
+    for number in [61_068, 61_018] {
+        assert_eq!(answer(&draw(number)).unwrap().primary(), Some(Cause::Reordering), "{number}");
+    }
 }
