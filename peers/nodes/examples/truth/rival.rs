@@ -83,11 +83,7 @@ pub fn truth(stack: &str, number: u64) -> Option<Truth> {
 
 /// Causes that the logs of a stack do not tell: those of quinn have no frames.
 fn untold(stack: &str) -> &'static [Cause] {
-    if stack.starts_with("quinn") {
-        &[Cause::ChanceLoss, Cause::Reordering, Cause::WayBack]
-    } else {
-        &[]
-    }
+    if stack.starts_with("quinn") { &[Cause::ChanceLoss, Cause::Reordering, Cause::WayBack] } else { &[] }
 }
 
 /// Whether the log tells one of the right answers.
