@@ -96,7 +96,7 @@ fn the_answer_is_of_the_flow_that_has_the_metric_and_of_its_statistic() {
 fn what_the_best_choice_costs_is_looked_for_in_all_that_was_measured() {
     let directory = tempfile::tempdir().unwrap();
     let said = sentences(&results(LEO, directory.path()));
-    assert!(said[0].starts_with("Best: early_data = true. Its completion is 0.8"), "{said:?}");
+    assert!(said[0].starts_with("Best: early_data = true. Its completion is 0.9"), "{said:?}");
     let costs = said.last().unwrap();
     assert!(costs.starts_with("What early_data = true costs against early_data = false: response: 1"), "{said:?}");
     assert!(costs.contains("other metrics were looked at"), "{said:?}");

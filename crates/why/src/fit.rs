@@ -323,7 +323,8 @@ fn sender(facts: &Facts) -> (Sender, bool) {
         sender.initial_rtt = millis(initial_rtt.clamp(1.0, 1e6));
     }
     sender.max_rate = number("max_rate").map(|rate| Rate::from_bps(rate as u64));
-    let timers = facts.late.timers(sender.max_rate.is_some(), !facts.waits.pauses.is_empty());
+    let round_trip = facts.round_trips().quantile(0.5).unwrap_or_default();
+    let timers = facts.late.timers(sender.max_rate.is_some(), !facts.waits.pauses.is_empty(), round_trip);
     sender.host = Host { timers: millis(timers), reads: millis(facts.reads()) };
     let largest = facts.largest_packet.clamp(1200, 65_000);
     sender.remembers = facts.stack() == Stack::Ours;

@@ -313,7 +313,7 @@ fn the_silence_after_a_move_ends_with_new_data_or_never() {
     assert!(told.get(Scope::Flow, "f", "completion_over_floor").is_empty());
     assert!(told.get(Scope::Flow, "f", "completion_over_cold_floor").is_empty());
     // Without notice it goes on when a timer makes it send something.
-    let untold = run("move = { at = \"1 s\", to = \"b\", notice = false }");
+    let untold = run("move = { at = \"1 s\", to = \"b\", notice = false }\ntransport = { keep_alive = \"250 ms\" }");
     assert!(value(&untold, "silence_after_move") > silence, "{untold:?}");
     let dead = run("stack = \"tcp\"\nrebind = \"800 ms\"");
     assert!(dead.failed.is_some() && dead.is_never("f", "silence_after_move"));

@@ -88,8 +88,14 @@ impl Late {
         if is_often && least >= LEAST { least } else { 0.0 }
     }
 
-    /// Of what the sender's timers are multiples, milliseconds; zero where they are in time.
-    pub(crate) fn timers(&self, is_capped: bool, has_pauses: bool) -> f64 {
+    /// Of what the sender's timers are multiples, milliseconds; zero where they are in time. What leaves once per round
+    /// trip of so many goes by what arrives, not by a timer.
+    pub(crate) fn timers(&self, is_capped: bool, has_pauses: bool, round_trip: f64) -> f64 {
+        let found = self.found(is_capped, has_pauses);
+        if (found - round_trip).abs() <= AS_ROUND_TRIP * round_trip { 0.0 } else { found }
+    }
+
+    fn found(&self, is_capped: bool, has_pauses: bool) -> f64 {
         // A log without the pacer's rate does not tell by how much they are late.
         let excess = self.excess.quantile(0.5).unwrap_or(0.0);
         let instants: Vec<f64> = self.fired.iter().map(|(at, _)| *at).collect();
@@ -159,6 +165,8 @@ const FEW: f64 = 2.0;
 const OFTEN: f64 = 0.3;
 /// … of fewer than so many. Of more the usual one tells.
 const MANY: f64 = 64.0;
+/// Timers are that near to a round trip where they are one, a share.
+const AS_ROUND_TRIP: f64 = 0.05;
 /// Shorter times are what any host takes, milliseconds.
 const LEAST: f64 = 4.0;
 
@@ -181,16 +189,24 @@ mod tests {
     #[test]
     fn few_departures_show_timers_that_are_late() {
         for departures in [3, 4, 20] {
-            assert_eq!(late(0.0, departures).timers(false, false), 0.0, "in time");
-            let timers = late(64.0, departures).timers(false, false);
+            assert_eq!(late(0.0, departures).timers(false, false, 500.0), 0.0, "in time");
+            let timers = late(64.0, departures).timers(false, false, 500.0);
             assert!((timers / 64.0 - 1.0).abs() < 0.02, "{departures}: {timers}");
         }
-        assert_eq!(late(64.0, 2).timers(false, false), 0.0, "one may be chance");
+        assert_eq!(late(64.0, 2).timers(false, false, 500.0), 0.0, "one may be chance");
         for is_capped in [false, true] {
-            let timers = late(12.0, 200).timers(is_capped, false);
+            let timers = late(12.0, 200).timers(is_capped, false, 500.0);
             assert!((timers / 12.0 - 1.0).abs() < 0.02, "of many the usual one tells: {timers}");
         }
-        assert_eq!(late(64.0, 4).timers(true, false), 0.0, "a limit that was set may have held them");
+        assert_eq!(late(64.0, 4).timers(true, false, 500.0), 0.0, "a limit that was set may have held them");
+    }
+
+    #[test]
+    fn what_leaves_once_per_round_trip_shows_no_timer() {
+        for round_trip in [62.0, 64.0, 66.0] {
+            assert_eq!(late(64.0, 20).timers(false, false, round_trip), 0.0);
+        }
+        assert!(late(64.0, 20).timers(false, false, 32.0) > 0.0, "every second round trip may be a timer's");
     }
 
     #[test]
@@ -207,7 +223,7 @@ mod tests {
                     late.sent(at, 1200, true);
                 }
             }
-            late.timers(false, has_pauses)
+            late.timers(false, has_pauses, 500.0)
         };
         assert_eq!(departures(26.0, 0, false), 0.0, "a pacer is as even");
         assert!((departures(26.0, 5, false) / 26.0 - 1.0).abs() < 0.02, "{}", departures(26.0, 5, false));
@@ -238,7 +254,7 @@ mod tests {
                     late.sent(now + 5.0 + f64::from(step), 1200, true);
                 }
             }
-            late.timers(false, false)
+            late.timers(false, false, 500.0)
         };
         assert!((told(14.0, true) - 14.0).abs() < 0.1);
         assert_eq!(told(14.0, false), 0.0, "a pacer in time may let go at one interval as well");

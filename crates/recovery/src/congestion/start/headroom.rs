@@ -21,9 +21,9 @@ pub(super) struct Headroom {
 }
 
 impl Headroom {
-    pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
+    /// An ACK, and the round trip by which the queue is judged.
+    pub(super) fn on_ack(&mut self, event: &AckEvent<'_>, sample: Duration) {
         if event.has_rtt_sample {
-            let sample = event.rtt.exit;
             let smallest = self.smallest.map_or(sample, |smallest| smallest.min(sample));
             self.smallest = Some(smallest);
             self.floor.on_sample(event.now, smallest, sample);

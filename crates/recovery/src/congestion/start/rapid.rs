@@ -106,7 +106,7 @@ impl Start for RapidStart {
         if let Some(recovery) = self.recovery {
             return self.recover(event, recovery);
         }
-        self.headroom.on_ack(event);
+        self.headroom.on_ack(event, event.rtt.exit);
         let triples = self.headroom.is_there();
         self.is_first_flight &= event.growth == 0;
         if self.is_first_flight {

@@ -89,10 +89,6 @@ const GEOSTATIONARY: Duration = Duration::from_millis(610);
 /// How long a burst lasts in the rule as published.
 const BURST: Duration = Duration::from_millis(25);
 
-/// A train by the receiver's clock is one in so many bytes of what the measured rate fills, at most: it may be a queue of
-/// as much. Trains by ACKs are as long as they have to be, to span the slots in which these may come.
-const TRAIN_DIVISOR: u64 = 16;
-
 /// Packets of the first train: the burst that RFC 9002 section 7.7 accepts on any path.
 const FIRST_TRAIN: u64 = 10;
 
@@ -361,14 +357,15 @@ impl Peak {
     }
 
     /// Whether the window triples: while no queue shows, and up to what the measured rate fills. Not where HyStart++ has
-    /// slowed down, or where the rate of a long path is known by ACKs only: these may make it look too high.
+    /// slowed down, where the first train tells what a long path carries, or where the rate of one that may be long is
+    /// known by ACKs only: these may make it look too high.
     fn triples(&self, view: View, event: &AckEvent<'_>, window: u64) -> bool {
         let is_slow_start = window == view.window.saturating_add(event.growth);
         let is_within = self.peak().is_none_or(|rate| {
             let tripled = window.saturating_add(event.growth);
             tripled <= Peak::fills(rate, event) && (self.trains.is_told() || event.rtt.min < LONG)
         });
-        self.settings.triples && is_slow_start && is_within && self.headroom.is_there()
+        self.settings.triples && !self.is_long(event) && is_slow_start && is_within && self.headroom.is_there()
     }
 
     /// How packets leave with this window.
@@ -394,9 +391,7 @@ impl Peak {
         };
         let first = FIRST_TRAIN * view.datagram;
         let train = if self.is_measuring(event) && !self.is_jittery(event) {
-            let told = self.peak().filter(|_| self.trains.is_told());
-            let most = told.map_or(u64::MAX, |rate| Peak::fills(rate, event) / TRAIN_DIVISOR);
-            (4 * self.trains.measured()).min(window / 2).min(most).max(first)
+            (4 * self.trains.measured()).min(window / 2).max(first)
         } else {
             0
         };
@@ -482,7 +477,8 @@ impl Start for Peak {
         if by_delay.exit.is_some() && (self.is_long(event) || !self.is_jittery(event)) {
             return Proposal { exit: by_delay.exit, ..Proposal::window(view.window) };
         }
-        self.headroom.on_ack(event);
+        // As measured: a receiver that exaggerates its own delay hides no queue.
+        self.headroom.on_ack(event, event.rtt.latest);
         let (mut window, mut gain) = (by_delay.window, pacing::SLOW_START_GAIN);
         if self.triples(view, event, window) {
             (window, gain) = (window.saturating_add(event.growth), TRIPLING_GAIN);

@@ -409,25 +409,6 @@ fn the_window_triples_while_no_queue_shows() {
     assert_eq!(opened(&mut path, ms(40)), 200, "losses were met");
 }
 
-#[test]
-fn a_train_is_a_sixteenth_of_what_the_rate_fills_at_most() {
-    let train = |path: &mut Path| {
-        let view = View::new(path.scene.now, path.window, DATAGRAM, path.rtt);
-        let window = path.window;
-        let event = path.scene.ack(DATAGRAM, Some(path.rtt), false);
-        path.start.shape(view, &event, window, pacing::SLOW_START_GAIN).hold_until_credit
-    };
-    // Each train gives more than the one before, so that none confirms it.
-    let mut path = Path::new(LINK, FILL);
-    for packets in [10, 40, 160, 640] {
-        path.train(packets, |packet| if packet == 0 { Duration::ZERO } else { ms(20) }, true);
-        assert!(path.start.confirmed().is_none());
-        let (most, train) = (Peak::fills(path.peak().unwrap(), &path.scene.ack(0, None, false)) / 16, train(&mut path));
-        assert!(train <= most.max(10 * DATAGRAM), "{train} of {most} at most after {packets} packets");
-        assert!(packets > 160 || train > packets * DATAGRAM, "{train} is no longer than {packets} packets");
-    }
-}
-
 /// Congestion that takes so many of a hundred packets, with the round trips that the ACK that shows it and the next one
 /// measure: the window until it is known what became of all of them, and afterwards, in percent of before.
 fn after_losses(lost: u64, samples: [Option<Duration>; 2]) -> (u64, u64) {
