@@ -19,10 +19,10 @@
 //! goes to half of what the measured rate fills, and leaves the rest to slow start; its parts are settings here
 //! ([`Settings`]).
 //!
-//! The window triples instead of doubling in each round trip that shows no queue, as Rapid Start has it: a transfer of a
-//! few round trips is over one or two sooner. It does so up to what the measured rate fills, if one was measured, and
-//! after losses it doubles. A queue may be too short to be seen. Then a window that has tripled exceeds the path by more
-//! than one that has doubled: the price is paid behind policers.
+//! Unless the path is long for certain, the window triples instead of doubling in each round trip that shows no queue,
+//! as Rapid Start has it: a transfer of a few round trips is over one or two sooner. It does so up to what the measured
+//! rate fills, if one was measured, and after losses it doubles. A queue may be too short to be seen. Then a window
+//! that has tripled exceeds the path by more than one that has doubled: the price is paid behind policers.
 //!
 //! Round trips of less than 60 ms are opened without trains, and those of less than 250 ms by HyStart++ until the rate
 //! is confirmed. Where the round trip varies by more than twice the smallest, as on a crowded channel, a delay that has
@@ -356,9 +356,9 @@ impl Peak {
         self.confirmed().is_none() && event.rtt.min >= LONG && self.settings.waits_for_trains
     }
 
-    /// Whether the window triples: while no queue shows, and up to what the measured rate fills. Not where HyStart++ has
-    /// slowed down, where the first train tells what a long path carries, or where the rate of one that may be long is
-    /// known by ACKs only: these may make it look too high.
+    /// Whether the window triples: while no queue shows, and up to what the measured rate fills. Not where HyStart++
+    /// has slowed down, where the first train tells what a long path carries, or where the rate of one that may be long
+    /// is known by ACKs only: these may make it look too high.
     fn triples(&self, view: View, event: &AckEvent<'_>, window: u64) -> bool {
         let is_slow_start = window == view.window.saturating_add(event.growth);
         let is_within = self.peak().is_none_or(|rate| {
