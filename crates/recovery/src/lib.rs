@@ -98,8 +98,8 @@ pub use congestion::PublishedParameters;
 pub use congestion::{
     AckEvent, Allowance, Arrival, BbrParameters, BbrStart, Change, Congestion, CongestionEvent, Controller,
     ControllerFactory, ControllerPolicies, Decrease, EndStartParameters, GrowthPolicy, InitialWindowScale, LaterMarks,
-    LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext, PathView, PeakBandwidthParameters,
-    RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, Sibling, StartPolicy, WindowParts,
+    LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, OpeningGrowth, PathContext, PathView,
+    PeakBandwidthParameters, RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, Sibling, StartPolicy, WindowParts,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};

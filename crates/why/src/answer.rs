@@ -510,7 +510,7 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
         }
     }
     // Not these packets are late, but as many.
-    if !world.path.late.is_empty() {
+    if world.has(Cause::Reordering) && !world.path.late.is_empty() {
         for seed in [world.seed, world.seed + 1, world.seed + 2] {
             let mut other = World { seed, ..world.clone() };
             other.path.late.clear();

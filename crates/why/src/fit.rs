@@ -272,7 +272,8 @@ const UNSEEN: [(u64, u64); 2] = [(1, 4), (1, 2)];
 /// When the last data had arrived and that could be known, milliseconds. A peer that has everything may close without
 /// another acknowledgment.
 ///
-/// What was on its way then comes out of a queue at the bottleneck's rate, bytes per millisecond.
+/// What was on its way then comes out of a queue at `rate`, that of the bottleneck in bytes per millisecond; zero if it
+/// is not known yet.
 fn end(facts: &Facts, round_trip: f64, rate: f64) -> f64 {
     let acked = facts.flight.last_payload.unwrap_or(0.0);
     if facts.flight.payload_acked >= facts.waits.bytes() {
@@ -534,7 +535,7 @@ fn reorder(facts: &Facts) -> Option<(f64, Duration)> {
     Some((share.clamp(0.0, 1.0), millis(by)))
 }
 
-/// So many late packets are no chance; one is that was declared lost.
+/// So many late packets are no chance. A single one counts if it was declared lost.
 const FEW_LATE: usize = 2;
 
 /// Packets that came late, if the log shows all of them.

@@ -48,7 +48,7 @@ pub use reduction::ReductionPolicy;
 pub use saved_path::SavedPath;
 #[cfg(feature = "study")]
 pub use start::PublishedParameters;
-pub use start::{InitialWindowScale, PeakBandwidthParameters, StartPolicy};
+pub use start::{InitialWindowScale, OpeningGrowth, PeakBandwidthParameters, StartPolicy};
 pub use view::PathView;
 pub use window::GrowthPolicy;
 

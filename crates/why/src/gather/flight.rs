@@ -243,6 +243,7 @@ impl Flight {
         let lowest = ack.ranges.last().map_or(0, |(from, _)| *from);
         let mut newest = None;
         let before = self.last_round_trip;
+        let before_payload = self.last_payload;
         let holes = self.losses.holes;
         while let Some((number, sent)) = self.ahead.front().copied().filter(|(number, _)| *number <= largest) {
             self.ahead.pop_front();
@@ -285,7 +286,7 @@ impl Flight {
             self.holes.pop_first();
         }
         if self.last_payload == Some(now) {
-            self.last_payload = Some(arrived);
+            self.last_payload = Some(before_payload.map_or(arrived, |before| before.max(arrived)));
         }
         self.step(now, arrived);
     }
@@ -587,6 +588,9 @@ mod tests {
         flight.acked(90.0, &ack, &mut |_, _| ());
         assert_eq!(flight.last_payload, Some(65.0));
         assert_eq!(flight.served(100.0), 90.0 + 24.0, "two are left");
+        let ack = Ack { ranges: vec![(0, 1)], delay: 40.0, ..Ack::default() };
+        flight.acked(95.0, &ack, &mut |_, _| ());
+        assert_eq!(flight.last_payload, Some(65.0), "no earlier than what had come before");
     }
 
     #[test]

@@ -88,13 +88,14 @@ impl Late {
         if is_often && least >= LEAST { least } else { 0.0 }
     }
 
-    /// Of what the sender's timers are multiples, milliseconds; zero where they are in time. What leaves once per round
-    /// trip of so many goes by what arrives, not by a timer.
+    /// Of what the sender's timers are multiples, milliseconds; zero where they are in time, or where what was found is
+    /// the usual round trip, `round_trip` milliseconds: departures that far apart follow arrivals, not a timer.
     pub(crate) fn timers(&self, is_capped: bool, has_pauses: bool, round_trip: f64) -> f64 {
         let found = self.found(is_capped, has_pauses);
         if (found - round_trip).abs() <= AS_ROUND_TRIP * round_trip { 0.0 } else { found }
     }
 
+    /// The same, also where it is a round trip.
     fn found(&self, is_capped: bool, has_pauses: bool) -> f64 {
         // A log without the pacer's rate does not tell by how much they are late.
         let excess = self.excess.quantile(0.5).unwrap_or(0.0);

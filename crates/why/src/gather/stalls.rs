@@ -9,8 +9,8 @@
 const KEPT: usize = 1 << 12;
 /// At least so many stalls with as much on their way tell a window.
 const LEAST: usize = 2;
-/// As much is what differs by no more than this part, nor by more than a packet and a smaller part: what was
-/// acknowledged when credit came is only known to a packet.
+/// Stalls are alike if what is left differs from the middle by at most a tenth of it, and by at most a packet and a
+/// fiftieth: which packets had come is known to a packet only.
 const PART: u64 = 10;
 const PACKET: u64 = 1500;
 const SMALLER: u64 = 50;

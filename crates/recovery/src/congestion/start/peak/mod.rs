@@ -21,8 +21,9 @@
 //!
 //! Unless the path is long for certain, the window triples instead of doubling in each round trip that shows no queue,
 //! as Rapid Start has it: a transfer of a few round trips is over one or two sooner. It does so up to what the measured
-//! rate fills, if one was measured, and after losses it doubles. A queue may be too short to be seen. Then a window
-//! that has tripled exceeds the path by more than one that has doubled: the price is paid behind policers.
+//! rate fills, if one was measured; from 60 ms on, only if the receiver's clock measured it. After losses it doubles. A
+//! queue may be too short to be seen. Then a window that has tripled exceeds the path by more than one that has
+//! doubled: the price is paid in losses behind policers and short queues.
 //!
 //! Round trips of less than 60 ms are opened without trains, and those of less than 250 ms by HyStart++ until the rate
 //! is confirmed. Where the round trip varies by more than twice the smallest, as on a crowded channel, a delay that has
@@ -68,12 +69,12 @@ use crate::congestion::queue_signs::QueueSigns;
 use crate::congestion::view::View;
 use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
-use crate::trace::StartExit;
+use crate::trace::{StartExit, State};
 use interval::Interval;
 use trains::Trains;
 
-/// Round trips shorter than this open as standard slow start does, and use the measured rate only to stop: ten packets
-/// fill most such paths, and a train of more overruns their queues.
+/// Round trips shorter than this open without trains, as Rapid Start does after its first flight, and use the measured
+/// rate only to stop: ten packets fill most such paths, and a train of more overruns their queues.
 pub(crate) const LONG: Duration = Duration::from_millis(60);
 
 /// A path with a longer round trip is long for certain. A shorter round trip may be that of a short path whose queue
@@ -356,16 +357,17 @@ impl Peak {
         self.confirmed().is_none() && event.rtt.min >= LONG && self.settings.waits_for_trains
     }
 
-    /// Whether the window triples: while no queue shows, and up to what the measured rate fills. Not where HyStart++
-    /// has slowed down, where the first train tells what a long path carries, or where the rate of one that may be long
-    /// is known by ACKs only: these may make it look too high.
-    fn triples(&self, view: View, event: &AckEvent<'_>, window: u64) -> bool {
-        let is_slow_start = window == view.window.saturating_add(event.growth);
-        let is_within = self.peak().is_none_or(|rate| {
-            let tripled = window.saturating_add(event.growth);
-            tripled <= Peak::fills(rate, event) && (self.trains.is_told() || event.rtt.min < LONG)
-        });
-        self.settings.triples && !self.is_long(event) && is_slow_start && is_within && self.headroom.is_there()
+    /// The window that an ACK triples, where slow start alone has it at `window`: while no queue shows, and up to what
+    /// the measured rate fills. Not where HyStart++ has slowed down, where the first train tells what a long path
+    /// carries, or where the rate of one that may be long is known by ACKs only: these may make it look too high.
+    fn tripled(&self, view: View, event: &AckEvent<'_>, window: u64) -> Option<u64> {
+        let tripled = window.saturating_add(window.saturating_sub(view.window));
+        let is_within = self
+            .peak()
+            .is_none_or(|rate| tripled <= Peak::fills(rate, event) && (self.trains.is_told() || event.rtt.min < LONG));
+        let is_slowed = self.hystart.state() == State::ConservativeSlowStart;
+        let triples = self.settings.triples && !self.is_long(event) && !is_slowed;
+        (triples && is_within && self.headroom.is_there()).then_some(tripled)
     }
 
     /// How packets leave with this window.
@@ -479,10 +481,10 @@ impl Start for Peak {
         }
         // As measured: a receiver that exaggerates its own delay hides no queue.
         self.headroom.on_ack(event, event.rtt.latest);
-        let (mut window, mut gain) = (by_delay.window, pacing::SLOW_START_GAIN);
-        if self.triples(view, event, window) {
-            (window, gain) = (window.saturating_add(event.growth), TRIPLING_GAIN);
-        }
+        let (window, gain) = match self.tripled(view, event, by_delay.window) {
+            Some(tripled) => (tripled, TRIPLING_GAIN),
+            None => (by_delay.window, pacing::SLOW_START_GAIN),
+        };
         let window = self.open(window, view, event);
         let proposal = self.shape(view, event, window, gain);
         self.rate = proposal.rate;
