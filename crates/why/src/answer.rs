@@ -503,19 +503,15 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
     if world.has(Cause::ChanceLoss) {
         others.push(world.without(Cause::ChanceLoss));
         // Not these packets, but as many.
-        for seed in [world.seed, world.seed + 1, world.seed + 2] {
-            let mut other = World { seed, ..world.without(Cause::ChanceLoss) };
-            other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
-            others.push(other);
-        }
+        let mut other = world.without(Cause::ChanceLoss);
+        other.path.loss = world.path.lost.len() as f64 / reading.packets.max(1) as f64;
+        others.extend(with_seeds(&other));
     }
     // Not these packets are late, but as many.
     if world.has(Cause::Reordering) && !world.path.late.is_empty() {
-        for seed in [world.seed, world.seed + 1, world.seed + 2] {
-            let mut other = World { seed, ..world.clone() };
-            other.path.late.clear();
-            others.push(other);
-        }
+        let mut other = world.clone();
+        other.path.late.clear();
+        others.extend(with_seeds(&other));
     }
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));
@@ -529,6 +525,11 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
     }
     others.extend(stopped(world, &reading.unclear[0]));
     others
+}
+
+/// The same with other chances.
+fn with_seeds(world: &World) -> impl Iterator<Item = World> {
+    (0..3).map(|more| World { seed: world.seed + more, ..world.clone() })
 }
 
 /// The same with suspensions, and with outages, if there are any.

@@ -94,14 +94,15 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     // A host that reads late reads packets that came apart together.
     let is_late = facts.reads() > 0.0;
     let back = thin(facts, seen, end - first).filter(|_| !is_late);
-    let first_packet = LARGE / back.unwrap_or(rate);
+    let back_rate = back.unwrap_or(rate);
+    let first_packet = LARGE / back_rate;
     let size = f64::from(sender.max_datagram);
     let round_trip = facts.flight.shortest(size, rate).unwrap_or(round_trip);
     let waited = back.map_or(0.0, |back| SMALL / back);
     let round_trip = (round_trip - waited).max(round_trip / 10.0);
     // The first answer was waited for by nothing else: it took the time of the first packet and its own.
     let answered = facts.silences.early.first().and_then(|early| {
-        let answer = (early.size + HEADERS) as f64 / back.unwrap_or(rate);
+        let answer = (early.size + HEADERS) as f64 / back_rate;
         Some(early.next - early.asked.first()? - facts.reads() - answer + (size - LARGE) / rate)
     });
     let round_trip = answered.map_or(round_trip, |answered| round_trip.min(answered.max(0.5)));
@@ -113,7 +114,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
         rate: rate_of(rate),
-        back: rate_of(back.unwrap_or(rate)),
+        back: rate_of(back_rate),
         round_trip: millis(round_trip),
         queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
@@ -132,7 +133,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let load = load(facts, bytes, is_up);
     // The log of a client that sends begins half a round trip earlier than that of a server, and ends as late.
     let ahead = if is_up && load.pieces == 1 { round_trip / 2.0 } else { 0.0 };
-    let not_seen = if is_up { 0.0 } else { (LARGE - SMALL) / back.unwrap_or(rate) };
+    let not_seen = if is_up { 0.0 } else { (LARGE - SMALL) / back_rate };
     // Acknowledgments wait for each other on a thin way back: when the data came says when they left.
     let end = end_of(rate);
     let end = if back.is_some() { end.min(last_data(facts) + round_trip) } else { end };

@@ -145,8 +145,10 @@ impl Facts {
         self.drop = self.flight.losses.sizes.drop().filter(|drop| drop.until - drop.first > again);
         self.silences.finish(&self.flight.losses.lost);
         if let Some(shown) = self.frameless.stalls.window() {
-            self.waits.credit.shown(shown);
-            self.frameless.stalls.spans().for_each(|span| self.waits.stalled(span));
+            self.waits.credit.shown(&shown);
+            shown.spans.into_iter().for_each(|span| self.waits.stalled(span));
+            // So the log says what the sender waited for.
+            self.frameless.usage.unused = 0.0;
         }
     }
 
@@ -319,7 +321,7 @@ impl Facts {
 
     /// Milliseconds in which the sender waited for credit or for the application, of which the log does not say which.
     pub(crate) fn unused(&self) -> f64 {
-        if self.frameless.stalls.window().is_some() { 0.0 } else { self.frameless.usage.unused }
+        self.frameless.usage.unused
     }
 
     /// What is known of who wrote the log.

@@ -138,8 +138,8 @@ pub(crate) struct Rates {
     /// Of packets that left together and were acknowledged apart.
     pub(crate) trains: Bins,
     by_size: [Shortest; 2],
-    /// The shortest round trip of packets of each size, in steps of [`STEP`] bytes.
-    shortest: [Shortest; 12],
+    /// The shortest round trip of packets of each size, in steps of [`SIZE_STEP`] bytes; larger ones are in the last.
+    shortest: [Shortest; SIZE_STEPS],
     /// What was sent over time.
     pub(crate) curve: Curve,
 }
@@ -164,7 +164,8 @@ impl Shortest {
 }
 
 /// Packets that differ by less take about as long, bytes.
-const STEP: usize = 128;
+const SIZE_STEP: usize = 128;
+const SIZE_STEPS: usize = 12;
 /// Small and large packets, bytes; the shortest round trip of each is of so many samples.
 const SIZES: [core::ops::RangeInclusive<u32>; 2] = [1100..=1250, 1400..=9000];
 const SAMPLES: [u64; 2] = [3, 12];
@@ -337,7 +338,7 @@ impl Flight {
                 seen.add(round_trip, sent.size);
             }
         }
-        let step = (sent.size as usize / STEP).min(self.rates.shortest.len() - 1);
+        let step = (sent.size as usize / SIZE_STEP).min(SIZE_STEPS - 1);
         self.rates.shortest[step].add(round_trip, sent.size);
         let smoothed = self.srtt.map_or(round_trip, |srtt| srtt + (round_trip - delay.min(round_trip) - srtt) / 8.0);
         self.srtt = Some(smoothed.max(0.001));

@@ -44,10 +44,12 @@ pub(super) struct Last {
 }
 
 /// A receive window, and by how much it is renewed, if that shows; bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shown {
     pub(super) window: u64,
     pub(super) step: Option<u64>,
+    /// Times in which credit was missing, milliseconds.
+    pub(super) spans: Vec<(f64, f64)>,
 }
 
 /// Stalls so far.
@@ -100,14 +102,9 @@ impl Stalls {
         steps.retain(|step| *step > 0 && *step <= left * MOST.0 / MOST.1);
         steps.sort_unstable();
         let step = steps.get(steps.len() / 2).copied();
+        let spans = alike.iter().map(|stall| (stall.from, stall.to)).collect();
         // Most receivers renew it when half of it is read.
-        Some(Shown { window: left + step.unwrap_or(left), step })
-    }
-
-    /// Times in which credit was missing, if the stalls show a window; milliseconds.
-    pub(super) fn spans(&self) -> impl Iterator<Item = (f64, f64)> {
-        let alike = self.alike().map(|(_, alike)| alike).unwrap_or_default();
-        alike.into_iter().map(|stall| (stall.from, stall.to))
+        Some(Shown { window: left + step.unwrap_or(left), step, spans })
     }
 
     #[cfg(test)]
@@ -134,14 +131,14 @@ mod tests {
 
     #[test]
     fn as_much_left_on_its_way_tells_a_window() {
-        let shown = |stalls: &[(u64, u64)]| of(stalls).window();
+        let shown = |stalls: &[(u64, u64)]| of(stalls).window().map(|shown| (shown.window, shown.step));
         let half = [(40_000, 20_000), (60_000, 20_500), (80_000, 19_800)];
-        assert_eq!(shown(&half), Some(Shown { window: 40_000, step: Some(20_000) }));
-        assert_eq!(shown(&[(40_000, 20_000), (80_000, 20_000)]), Some(Shown { window: 40_000, step: None }));
+        assert_eq!(shown(&half), Some((40_000, Some(20_000))));
+        assert_eq!(shown(&[(40_000, 20_000), (80_000, 20_000)]), Some((40_000, None)));
         // A receiver that renews an eighth.
         let eighth = [(40_000, 35_000), (45_000, 35_000), (50_000, 35_000)];
-        assert_eq!(shown(&eighth), Some(Shown { window: 40_000, step: Some(5_000) }));
-        assert_eq!(of(&half).spans().collect::<Vec<_>>(), [(0.0, 50.0), (100.0, 150.0), (200.0, 250.0)]);
+        assert_eq!(shown(&eighth), Some((40_000, Some(5_000))));
+        assert_eq!(of(&half).window().unwrap().spans, [(0.0, 50.0), (100.0, 150.0), (200.0, 250.0)]);
     }
 
     #[test]
@@ -151,7 +148,7 @@ mod tests {
         assert_eq!(of(&[(400_000, 171_000), (700_000, 163_000)]).window(), None, "several packets apart");
         assert_eq!(of(&[(40_000, 20_000), (60_000, 9000), (80_000, 33_000), (99_000, 14_000)]).window(), None);
         assert_eq!(of(&[(40_000, 20_000), (60_000, 20_000), (80_000, 36), (99_000, 0)]).window(), None);
-        assert_eq!(of(&[]).spans().count(), 0);
+        assert_eq!(of(&[]).window(), None);
     }
 
     #[test]

@@ -109,7 +109,8 @@ fn stalled(room: u64, left: impl Fn(u64) -> u64) -> Facts {
             let size = if at == count { 300 } else { 1200 };
             let header = json!({"packet_type": "1RTT", "packet_number": number, "length": size});
             tell(&mut facts, time, "packet_sent", json!({ "header": header }));
-            (number, _) = (number + 1, packets.push(size));
+            number += 1;
+            packets.push(size);
         }
         tell(&mut facts, time, "metrics_updated", flight(&packets));
     }

@@ -280,10 +280,10 @@ impl CreditSeen {
     }
 
     /// What stalls show of it.
-    pub(super) fn shown(&mut self, Shown { window, step }: Shown) {
-        (self.initial, self.most) = (Some([window; 2]), [window; 2]);
-        for (steps, step) in self.steps.iter_mut().zip([step; 2]) {
-            step.into_iter().for_each(|step| steps.add(step as f64, 1.0));
+    pub(super) fn shown(&mut self, shown: &Shown) {
+        (self.initial, self.most) = (Some([shown.window; 2]), [shown.window; 2]);
+        if let Some(step) = shown.step {
+            self.steps.iter_mut().for_each(|steps| steps.add(step as f64, 1.0));
         }
     }
 
