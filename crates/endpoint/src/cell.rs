@@ -22,6 +22,7 @@ use tokio::sync::broadcast;
 use crate::{
     error::WriteError,
     events::{PathEvent, path_event},
+    hold::Hold,
     shared::Shared,
     trace::Log,
     wakers::WakerSet,
@@ -65,6 +66,8 @@ pub(crate) struct State {
     pub(crate) waiting: Waiting,
     /// How many handles say that the application waits for the peer.
     pub(crate) awaited: usize,
+    /// Whether what is to be sent waits for the application.
+    pub(crate) hold: Hold,
     path_events: Option<broadcast::Sender<PathEvent>>,
     pub(crate) log: Log,
 }
@@ -163,6 +166,7 @@ impl Cell {
                 linger: None,
                 waiting: Waiting::default(),
                 awaited: 0,
+                hold: Hold::None,
                 path_events: None,
                 log,
             }),
@@ -318,6 +322,7 @@ impl State {
                 Event::HandshakeDataReady => self.waiting.handshake.take(wakes),
                 Event::Connected => {
                     self.connected = true;
+                    self.hold.begin(shared.clock.now());
                     self.log.connected();
                     self.leave_handshake(shared);
                     self.waiting.handshake.take(wakes);
@@ -349,6 +354,14 @@ impl State {
         self.waiting.delivered.take(wakes);
         if self.linger.take().is_some() && self.error.is_none() {
             self.machine.close(now, 0, bytes::Bytes::new());
+        }
+    }
+
+    /// When what is held back may leave, if that is later than `now`. A connection that is over says so at once.
+    pub(crate) fn held_until(&mut self, now: Instant) -> Option<Instant> {
+        match self.error {
+            None => self.hold.until(now),
+            Some(_) => None,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::{
     cell::{ConnectionRef, index},
     error::{ConnectionError, ExportError, SendDatagramError, WriteError},
     events::PathEvents,
+    hold::Hold,
     recv_stream::RecvStream,
     send_stream::SendStream,
     socket::canonical,
@@ -71,6 +72,22 @@ impl Connecting {
             self.connection = Some(connection);
             Err(self)
         }
+    }
+
+    /// Has the connection send nothing from the end of its handshake on until [`Connection::release`], for `longest` at
+    /// most: what the application says first then shares datagrams with the end of the handshake, as with TCP_CORK,
+    /// instead of following it in several small ones.
+    ///
+    /// Acknowledgments of the handshake wait as well, which have to leave at once (RFC 9000 section 13.2.1). So
+    /// `longest` should not exceed what the application takes to write its first request or answer: 1 or 2 ms.
+    pub fn hold(self, longest: Duration) -> Self {
+        if let Some(connection) = &self.connection {
+            let mut state = connection.lock();
+            if !state.connected {
+                state.hold = Hold::AfterHandshake(longest);
+            }
+        }
+        self
     }
 
     /// Waits until the peer's transport parameters and the application protocol are known, which may be before the
@@ -336,6 +353,14 @@ impl Connection {
             self.connection.unlock_and_drive(state);
         }
         size
+    }
+
+    /// Has what [`Connecting::hold`] holds back leave, now or at the end of the handshake. Does nothing otherwise.
+    pub fn release(&self) {
+        let mut state = self.connection.lock();
+        if let Hold::Until(_) = std::mem::take(&mut state.hold) {
+            self.connection.unlock_and_drive(state);
+        }
     }
 
     /// Closes at once: what is not delivered yet is lost. The peer sees `code` and `reason`.

@@ -342,6 +342,10 @@ impl Driver {
             self.forget(&mut core, cell.key);
             return false;
         }
+        if let Some(until) = state.held_until(now) {
+            self.timers.set(cell.key, Some(until));
+            return false;
+        }
         true
     }
 

@@ -89,6 +89,7 @@ mod early;
 mod endpoint;
 mod error;
 mod events;
+mod hold;
 mod incoming;
 mod interfaces;
 mod paths;

@@ -5,5 +5,6 @@ mod adjust;
 mod common;
 mod configurations;
 mod connections;
+mod hold;
 mod paths;
 mod streams;

@@ -59,6 +59,7 @@ pub mod certificate;
 pub mod client;
 pub mod content;
 pub mod log;
+mod release;
 pub mod server;
 pub mod site;
 mod source;

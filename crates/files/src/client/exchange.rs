@@ -11,6 +11,7 @@ use http::Response;
 use thalweg_h3::{BidiStream, RecvStream, SendStream};
 
 use super::session::SendBody;
+use crate::release::released;
 
 /// Interim responses accepted before the final one. Real servers send a handful; without a bound, a server could keep a
 /// client busy for ever.
@@ -45,9 +46,10 @@ impl From<StreamError> for Failure {
 pub(super) async fn run(
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
     body: SendBody,
+    connection: &thalweg::Connection,
 ) -> Result<(Response<()>, ResponseStream), Failure> {
     let (send, mut answer) = stream.split();
-    let sending = send_body(send, body);
+    let sending = send_body(send, body, connection);
     let head = {
         let mut sending = pin!(sending);
         let mut heading = pin!(final_head(&mut answer));
@@ -94,13 +96,17 @@ enum Sending {
 }
 
 /// Dropped before its end, it resets the stream.
-async fn send_body(mut send: RequestStream<SendStream<Bytes>, Bytes>, mut body: SendBody) -> Result<(), Sending> {
+async fn send_body(
+    mut send: RequestStream<SendStream<Bytes>, Bytes>,
+    mut body: SendBody,
+    connection: &thalweg::Connection,
+) -> Result<(), Sending> {
     let mut empty = true;
     while let Some(bytes) = poll_fn(|cx| body.poll_next(cx)).await.map_err(Sending::File)? {
         empty = false;
-        send.send_data(bytes).await.map_err(Sending::Stream)?;
+        released(connection, send.send_data(bytes)).await.map_err(Sending::Stream)?;
     }
-    match send.finish().await {
+    match released(connection, send.finish()).await {
         // Of nothing, nothing can be missing.
         Err(StreamError::RemoteTerminate { .. }) if empty => Ok(()),
         result => result.map_err(Sending::Stream),

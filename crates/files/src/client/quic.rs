@@ -41,6 +41,9 @@ const LISTEN_EVERY: Duration = Duration::from_millis(100);
 /// sooner.
 const NEXT_INTERFACE: Duration = Duration::from_secs(1);
 
+/// How long a client may take, after its handshake, to make a request that shares datagrams with the end of it.
+const FIRST_REQUEST: Duration = Duration::from_millis(1);
+
 /// How long a server may take to receive our close.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -294,6 +297,7 @@ impl Quic {
         let interface = known.as_ref().and_then(Known::interface);
         let config = self.config(name, address.port(), interface).map_err(|error| failed(&error))?;
         let connecting = endpoint.connect_with(&config, address, name).map_err(|error| failed(&error))?;
+        let connecting = connecting.hold(FIRST_REQUEST);
         let early = if early { connecting.into_0rtt() } else { Err(connecting) };
         let connection = match early {
             Ok((connection, _)) => {
@@ -416,7 +420,7 @@ impl Http3 {
             }
             error => self.why(error),
         })?;
-        let (head, stream) = exchange::run(stream, body).await.map_err(|failure| match failure {
+        let (head, stream) = exchange::run(stream, body, &self.connection).await.map_err(|failure| match failure {
             exchange::Failure::Stream(error) => self.why(error),
             exchange::Failure::Other(text) => text,
         })?;

@@ -5,18 +5,25 @@
 //! of the old ones, because it remembers no session. Only safe methods are answered early. Everything else waits until
 //! the handshake is complete, which somebody who only repeats packets cannot bring about.
 
+use std::time::Duration;
+
 use http::request::Parts;
 use http::{Method, StatusCode};
 use thalweg::{Connection, ConnectionError, Incoming};
 
 use crate::site::Answer;
 
+/// How long the first answer of a connection may take to share datagrams with the end of the handshake: that of opening
+/// a file and reading its first block.
+const FIRST_ANSWER: Duration = Duration::from_millis(2);
+
 /// Accepts a connection: at once if early data are wanted, else when the handshake is complete. `None` if it fails.
 pub(super) async fn accept(incoming: Incoming, early_data: bool) -> Option<Connection> {
+    let connecting = incoming.accept().hold(FIRST_ANSWER);
     if !early_data {
-        return incoming.await.ok();
+        return connecting.await.ok();
     }
-    match incoming.accept().into_0rtt() {
+    match connecting.into_0rtt() {
         Ok((connection, _)) => Some(connection),
         Err(connecting) => connecting.await.ok(),
     }

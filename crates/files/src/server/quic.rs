@@ -22,6 +22,7 @@ use crate::account::{Account, Request, Why};
 use crate::body::ReadBody;
 use crate::content::Reader;
 use crate::log::Entry;
+use crate::release::released;
 
 /// Largest header section of a request, bytes (RFC 9114 section 4.2.2): what most servers accept.
 const MAX_HEADERS: u64 = 64 * 1024;
@@ -204,7 +205,7 @@ async fn send(
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    stream.send_response(response).await?;
+    let mut response = Some(response);
     let id = thalweg::StreamId::from_u64(stream.id().into_inner());
     loop {
         // Nothing is read before it can leave: clients that take nothing hold no memory here.
@@ -222,8 +223,18 @@ async fn send(
         drop(busy);
         match next {
             Ok(Some(bytes)) => {
+                // Not before, so that it shares datagrams with the first block.
+                if let Some(response) = response.take() {
+                    stream.send_response(response).await?;
+                }
                 entry.add_bytes(bytes.len());
-                match tokio::time::timeout(PATIENCE, stream.send_data(bytes)).await {
+                let sending = tokio::time::timeout(PATIENCE, stream.send_data(bytes));
+                // The end of the stream follows the last block at once.
+                let sent = match reader.wanted() {
+                    0 => sending.await,
+                    _ => released(quic, sending).await,
+                };
+                match sent {
                     Ok(sent) => sent?,
                     Err(_) => {
                         stream.stop_stream(Code::H3_REQUEST_CANCELLED);
@@ -240,10 +251,14 @@ async fn send(
             }
         }
     }
+    if let Some(response) = response {
+        stream.send_response(response).await?;
+    }
     // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is
     // here.
     stream.stop_sending(Code::H3_NO_ERROR);
-    match tokio::time::timeout(PATIENCE, stream.finish()).await {
+    let finished = tokio::time::timeout(PATIENCE, stream.finish());
+    match released(quic, finished).await {
         // The client left because it had everything; its last acknowledgment does not always arrive.
         Ok(Err(error)) if is_content(quic, &error) => Ok(true),
         Ok(finished) => finished.map(|()| true),
