@@ -57,7 +57,7 @@ def bound(check):
 
 
 # What each run of the wire is looked up by in the lab's own range: metric, by how much the range is widened.
-RANGES = (("completion", 0.01), ("packets_lost", 0), ("packets_spurious", 0), ("ptos", 0))
+RANGES = (("completion", 0.01), ("packets_lost", 0), ("packets_spurious", 0), ("ptos", 0), ("longest_gap", 0))
 ENOUGH = 0.85  # of all runs
 
 

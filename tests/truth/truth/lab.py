@@ -80,7 +80,8 @@ def measured(row, out, key, seed):
         values = {name: numbers[0] for name, numbers in part["values"].items()}
         series = {one["name"]: one for one in recording["series"] if one["subject"] == flow.name}
         mine = found[flow.name] = {name: values[name] for name in (
-            "completion", "goodput", "retransmissions", "packets_lost", "packets_spurious", "ptos") if name in values}
+            "completion", "goodput", "retransmissions", "packets_lost", "packets_spurious", "ptos", "longest_gap")
+            if name in values}
         if flow.stack == "tcp" and "srtt" in series:
             srtt = series["srtt"]
             mine["rtt"] = figures.time_average(srtt["t"], srtt["v"])

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from . import rivals
+from . import rivals, silence
 
 
 def commands(program, flow, scratch, folder, port):
@@ -43,6 +43,8 @@ def measured(program, folder):
     done = subprocess.run([program, "qlog", "--json", *files], capture_output=True, text=True, check=True)
     traces = {trace["vantage_point"]: trace for trace in map(json.loads, done.stdout.splitlines())}
     server = traces["server"]
-    return {"ptos": sum(trace["loss"]["probe_timeouts"] for trace in traces.values()),
+    client = [file for file in files if file.stem.endswith("_client")][-1]
+    return {"longest_gap": silence.longest(client),
+            "ptos": sum(trace["loss"]["probe_timeouts"] for trace in traces.values()),
             "packets_lost": server["loss"]["packets"], "packets_spurious": server["loss"]["spurious"],
             "min_rtt": server["rtt"]["min_ms"] / 1e3, "rtt": server["rtt"]["median_ms"] / 1e3}
