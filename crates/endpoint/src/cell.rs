@@ -266,6 +266,7 @@ impl Cell {
         if state.error.is_some() {
             return;
         }
+        state.hold = Hold::None;
         if state.connected && state.machine.streams().unfinished_sends() > 0 {
             state.linger = Some(self.now() + LINGER);
             self.unlock_and_drive(state);

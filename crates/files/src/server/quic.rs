@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
 use thalweg::{Endpoint, Incoming};
 use thalweg_h3::{BidiStream, Connection};
 use tokio::sync::watch;
@@ -176,6 +176,10 @@ async fn request(
     let Ok(early) = early::admit(&quic, &parts).await else { return };
     let mut entry = context.entry(peer, "HTTP/3", &parts, account);
     entry.early_data(early);
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        // The answer waits for the body, and acknowledgments and credit must not wait for the answer.
+        quic.release();
+    }
     let busy = account.busy();
     let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
     drop(busy);
