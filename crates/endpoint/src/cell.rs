@@ -285,6 +285,8 @@ impl State {
         }
         self.log.closed(&reason);
         self.error = Some(reason);
+        // The peer is told at once.
+        self.hold = Hold::None;
         self.leave_handshake(shared);
         let waiting = &mut self.waiting;
         for set in waiting.open.iter_mut().chain(&mut waiting.accept) {
@@ -355,14 +357,6 @@ impl State {
         self.waiting.delivered.take(wakes);
         if self.linger.take().is_some() && self.error.is_none() {
             self.machine.close(now, 0, bytes::Bytes::new());
-        }
-    }
-
-    /// When what is held back may leave, if that is later than `now`. A connection that is over says so at once.
-    pub(crate) fn held_until(&mut self, now: Instant) -> Option<Instant> {
-        match self.error {
-            None => self.hold.until(now),
-            Some(_) => None,
         }
     }
 

@@ -318,7 +318,7 @@ impl Driver {
         cells.into_iter().for_each(|cell| self.queue(cell));
     }
 
-    /// Begins a connection's turn. `false`: it is over, or has not begun.
+    /// Begins a connection's turn. `false`: it is over, has not begun, or waits for its application.
     fn begin_turn(&mut self, cell: &Arc<Cell>, now: Instant) -> bool {
         let worker = self.worker.clone();
         let mut core = worker.core();
@@ -342,7 +342,7 @@ impl Driver {
             self.forget(&mut core, cell.key);
             return false;
         }
-        if let Some(until) = state.held_until(now) {
+        if let Some(until) = state.hold.until(now) {
             self.timers.set(cell.key, Some(until));
             return false;
         }

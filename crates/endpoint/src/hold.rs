@@ -11,7 +11,7 @@ pub(crate) enum Hold {
     None,
     /// From the end of the handshake on, for this long.
     AfterHandshake(Duration),
-    /// Until then.
+    /// Until this time, or for no longer if it has passed.
     Until(Instant),
 }
 
@@ -24,14 +24,10 @@ impl Hold {
     }
 
     /// When what is held may leave, if that is later than `now`.
-    pub(crate) fn until(&mut self, now: Instant) -> Option<Instant> {
-        match *self {
+    pub(crate) fn until(self, now: Instant) -> Option<Instant> {
+        match self {
             Self::Until(until) if until > now => Some(until),
-            Self::Until(_) => {
-                *self = Self::None;
-                None
-            }
-            Self::None | Self::AfterHandshake(_) => None,
+            Self::None | Self::AfterHandshake(_) | Self::Until(_) => None,
         }
     }
 }

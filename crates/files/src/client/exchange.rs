@@ -103,8 +103,12 @@ async fn send_body(
 ) -> Result<(), Sending> {
     let mut empty = true;
     while let Some(bytes) = poll_fn(|cx| body.poll_next(cx)).await.map_err(Sending::File)? {
-        empty = false;
-        released(connection, send.send_data(bytes)).await.map_err(Sending::Stream)?;
+        let sending = send.send_data(bytes);
+        match std::mem::take(&mut empty) {
+            true => released(connection, sending).await,
+            false => sending.await,
+        }
+        .map_err(Sending::Stream)?;
     }
     match released(connection, send.finish()).await {
         // Of nothing, nothing can be missing.

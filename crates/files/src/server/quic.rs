@@ -227,16 +227,17 @@ async fn send(
         drop(busy);
         match next {
             Ok(Some(bytes)) => {
+                let is_first = response.is_some();
                 // Not before, so that it shares datagrams with the first block.
                 if let Some(response) = response.take() {
                     stream.send_response(response).await?;
                 }
                 entry.add_bytes(bytes.len());
                 let sending = tokio::time::timeout(PATIENCE, stream.send_data(bytes));
-                // The end of the stream follows the last block at once.
-                let sent = match reader.wanted() {
-                    0 => sending.await,
-                    _ => released(quic, sending).await,
+                // The end of the stream follows the last block at once, and has it leave.
+                let sent = match is_first && reader.wanted() > 0 {
+                    true => released(quic, sending).await,
+                    false => sending.await,
                 };
                 match sent {
                     Ok(sent) => sent?,
