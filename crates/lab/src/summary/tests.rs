@@ -143,6 +143,21 @@ fn a_point_is_never_held_against_itself() {
 }
 
 #[test]
+fn of_several_points_the_nearest_is_compared_with() {
+    // With and without marks there is a point with pacing off; a point with marks is held against that with marks.
+    let axes = r#"
+[[vary.together]]
+"flow.f.transport.ecn" = [false, true, true]
+"flow.f.policies.pacing" = ["off", "off", "on"]
+"#;
+    let head = HEAD.split("[vary]").next().unwrap_or_default();
+    let text = format!("{head}{axes}{}", relative("completion.p50", "at_least = 0"));
+    let stacks = [crate::scenario::StackInfo::new("thalweg")];
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &stacks).unwrap();
+    assert_eq!(verdict::sibling(&scenario, 2, &[("pacing".to_owned(), "off".to_owned())]), Some(1));
+}
+
+#[test]
 fn silence_that_never_ends_is_no_short_silence() {
     let bound = "[[expect]]\nwhere = { pacing = \"on\" }\nmetric = \"silence_after_repair.p50\"\nat_most = \"1 s\"\n";
     let mut runs = runs("silence_after_repair", &[(Some(0.5), Some(0.5)); 5]);

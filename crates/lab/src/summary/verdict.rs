@@ -263,8 +263,8 @@ fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)])
         })
 }
 
-/// The point that differs from `point` only in what `wanted` says, and in what changes together with it. What does not
-/// concern a rival need not agree.
+/// The point that differs from `point` only in what `wanted` says, and in what changes together with it: of several the
+/// one that differs in the fewest axes. What does not concern a rival need not agree.
 pub(super) fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
     let mut labels = scenario.points[point].labels.clone();
     for (axis, _) in wanted {
@@ -279,7 +279,11 @@ pub(super) fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, Stri
     let agree = |other: &[String]| {
         other.iter().zip(&labels).all(|(one, other)| one == other || one.is_empty() || other.is_empty())
     };
-    scenario.points.iter().position(|other| agree(&other.labels))
+    let own = &scenario.points[point].labels;
+    let shared = |at: usize| scenario.points[at].labels.iter().zip(own).filter(|(one, other)| one == other).count();
+    let agreeing = (0..scenario.points.len()).filter(|at| agree(&scenario.points[*at].labels));
+    // The first of the nearest.
+    agreeing.min_by_key(|at| std::cmp::Reverse(shared(*at)))
 }
 
 /// What an expectation is held against.
