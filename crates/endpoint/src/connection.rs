@@ -78,8 +78,9 @@ impl Connecting {
     /// most: what the application says first then shares datagrams with the end of the handshake, as with TCP_CORK,
     /// instead of following it in several small ones.
     ///
-    /// Acknowledgments of the handshake wait as well, which have to leave at once (RFC 9000 section 13.2.1). So
-    /// `longest` should not exceed what the application takes to write its first request or answer: 1 or 2 ms.
+    /// All else waits as well: acknowledgments, of which those of the handshake have to leave at once (RFC 9000 section
+    /// 13.2.1), credit, and HANDSHAKE_DONE. A round trip that the peer measures then is that much longer. So `longest`
+    /// should not exceed what the application takes to write its first request or answer: 1 or 2 ms.
     pub fn hold(self, longest: Duration) -> Self {
         if let Some(connection) = &self.connection {
             let mut state = connection.lock();
