@@ -70,7 +70,9 @@ pub use frames::{FrameLog, Frames, TrackResult};
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use logs::{LogFile, LogFiles};
 pub use meter::{Meter, Transfer};
-pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, SavedState};
+pub use plan::{
+    AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Pauses, Plan, PlanError, Record, SavedState,
+};
 pub use registry::Registry;
 pub use result::{
     Figure, FlowResult, FlowWindow, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult, Series,

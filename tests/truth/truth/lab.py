@@ -40,6 +40,8 @@ def scenario(row):
     lines += ["", "[path.link]", row.path.rstrip()]
     for flow in row.flows:
         lines += ["", *flow_text(flow, row.start)]
+        if row.host:
+            lines.append(f'host = "{row.host}"')
         if flow.stack == "tcp":
             lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
         else:

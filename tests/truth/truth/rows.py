@@ -44,6 +44,7 @@ class Row:
     # By how much hosts of the lab delay a packet by chance at most. The wire has hosts with delays of their own: this
     # is what made both agree on every third row of tables 2 and 5.
     host_delay: str = "200 us"
+    host: str = ""  # the lab's model of both computers; "": programs run when they have something to do
     ecn: bool = False
     capture: bool = False  # whether packets are captured, for their time in the queue
     ranges: bool = False  # whether each run has to lie in the lab's own range

@@ -1,6 +1,6 @@
 //! The machines of a flow: when their programs run, and what they hand to the network.
 
-use thalweg_link::Packet;
+use thalweg_link::{Dice, Packet};
 use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::{ORIGIN, World};
@@ -10,10 +10,12 @@ use crate::host::{Host, Outbox, Status};
 use crate::plan::HostModel;
 use crate::tap::Seen;
 
+/// The bit of the first byte of a packet that says that its header is long (RFC 9000 section 17.2).
+const LONG_HEADER: u8 = 0x80;
+
 /// A host and the machine that it runs on.
 pub(super) struct Machine {
     pub(super) host: Box<dyn Host>,
-    model: HostModel,
     flow: usize,
     is_client: bool,
     /// Sent, but not on the network yet, by interface: one for each path beside the flow's own, and then that one.
@@ -21,6 +23,7 @@ pub(super) struct Machine {
     departures: Vec<Departures>,
     /// When the program runs for its timer, as of its last turn: asking a host takes a walk over its connections.
     timer: Instant,
+    turns: Turns,
     /// Arrived, but not seen yet.
     inbox: Vec<Packet<Box<Datagram>>>,
     inbox_at: Instant,
@@ -35,15 +38,17 @@ impl Machine {
         flow: usize,
         is_client: bool,
         departures: Vec<Departures>,
+        dice: Dice,
     ) -> Self {
-        let timer = model.runs_at(host.next_timer());
+        let turns = Turns::new(model, dice);
+        let timer = turns.timer(host.next_timer());
         Machine {
             host,
-            model,
             flow,
             is_client,
             departures,
             timer,
+            turns,
             inbox: Vec::new(),
             inbox_at: Instant::FAR_FUTURE,
             first_sent: None,
@@ -63,20 +68,63 @@ impl Machine {
 
     /// When the program runs next.
     fn wakes(&self) -> Instant {
-        self.timer.min(self.inbox_at)
+        self.turns.runs(self.timer.min(self.inbox_at))
     }
 }
 
-impl HostModel {
-    /// When the program runs whose timer is due then; never if it has none.
-    fn runs_at(&self, timer: Option<Instant>) -> Instant {
+/// When a program has its turns.
+struct Turns {
+    model: HostModel,
+    dice: Dice,
+    /// How much later than usual the next one is.
+    late: Duration,
+    /// The machine stands still from the first to the second, or did so the last time.
+    pause: [Instant; 2],
+}
+
+impl Turns {
+    fn new(model: HostModel, dice: Dice) -> Self {
+        let mut turns = Turns { model, dice, late: Duration::ZERO, pause: [ORIGIN; 2] };
+        turns.draw(ORIGIN);
+        turns
+    }
+
+    /// Decides about the next turn, once there was one.
+    fn draw(&mut self, now: Instant) {
+        if self.model.spread > Duration::ZERO {
+            self.late = Duration::from_nanos(self.dice.below(self.model.spread.nanos() + 1));
+        }
+        let Some(pauses) = self.model.pauses else { return };
+        while self.pause[1] <= now {
+            let mut draw = |most: Duration| Duration::from_nanos(self.dice.below(most.nanos()) + 1);
+            let begin = self.pause[1] + draw(pauses.apart.saturating_mul(2));
+            self.pause = [begin, begin + draw(pauses.longest)];
+        }
+    }
+
+    /// When a program runs that would at `at`.
+    fn runs(&self, at: Instant) -> Instant {
+        let [begin, end] = self.pause;
+        if at >= begin && at < end { end } else { at }
+    }
+
+    /// When the program would run whose timer is due then; never if it has none.
+    fn timer(&self, timer: Option<Instant>) -> Instant {
         let Some(at) = timer else { return Instant::FAR_FUTURE };
-        let granularity = self.timer_granularity.nanos();
+        let granularity = self.model.timer_granularity.nanos();
         let fires = match granularity {
             0 => at,
             _ => Instant::from_nanos(at.as_nanos().div_ceil(granularity).saturating_mul(granularity)),
         };
-        fires + self.wake_delay
+        fires + self.model.wake_delay + self.late
+    }
+
+    /// How long after its arrival the program would see a datagram; `None`: at once, whenever it comes.
+    fn receive_delay(&self, datagram: &[u8]) -> Option<Duration> {
+        let HostModel { receive_delay, spread, handshake, pauses, .. } = self.model;
+        let is_ideal = receive_delay.is_zero() && spread.is_zero() && handshake.is_zero() && pauses.is_none();
+        let is_handshake = datagram.first().is_some_and(|first| first & LONG_HEADER != 0);
+        (!is_ideal).then(|| receive_delay + self.late + if is_handshake { handshake } else { Duration::ZERO })
     }
 }
 
@@ -110,15 +158,15 @@ impl World<'_> {
     pub(super) fn arrive(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
         self.watch(index, &packet, false);
         let machine = &mut self.machines[index];
-        if machine.model.receive_delay == Duration::ZERO {
+        let Some(delay) = machine.turns.receive_delay(&packet.payload.bytes) else {
             self.receive(index, packet);
             self.touch(index);
-        } else {
-            // Not seen yet, so nothing is sent in answer yet.
-            machine.inbox_at = machine.inbox_at.min(self.now + machine.model.receive_delay);
-            machine.inbox.push(packet);
-            self.schedule(index);
-        }
+            return;
+        };
+        // Not seen yet, so nothing is sent in answer yet.
+        machine.inbox_at = machine.inbox_at.min(self.now + delay);
+        machine.inbox.push(packet);
+        self.schedule(index);
     }
 
     /// A host sees a datagram, if it came to an address that the host still has.
@@ -159,9 +207,10 @@ impl World<'_> {
         }
         // What has arrived may have put the timer off.
         let machine = &mut self.machines[index];
-        if machine.model.runs_at(machine.host.next_timer()) <= self.now {
+        if machine.turns.timer(machine.host.next_timer()) <= self.now {
             machine.host.timer(self.now);
         }
+        machine.turns.draw(self.now);
         self.touch(index);
     }
 
@@ -170,7 +219,7 @@ impl World<'_> {
         let machine = &mut self.machines[index];
         machine.touched = false;
         machine.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out, connection: 0 });
-        machine.timer = machine.model.runs_at(machine.host.next_timer());
+        machine.timer = machine.turns.timer(machine.host.next_timer());
         let (flow, overhead) = (machine.flow, machine.host.overhead());
         if !self.out.is_empty() {
             machine.first_sent.get_or_insert(self.now);
@@ -204,5 +253,66 @@ impl World<'_> {
                 self.emit(index, packet);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_link::Streams;
+
+    use super::*;
+    use crate::plan::Pauses;
+
+    const MODEL: HostModel = HostModel {
+        handshake: Duration::from_micros(400),
+        spread: Duration::from_micros(100),
+        pauses: Some(Pauses { apart: Duration::from_secs(6), longest: Duration::from_millis(12) }),
+        ..HostModel::IDEAL
+    };
+
+    #[test]
+    fn a_machine_stands_still_as_often_and_as_long_as_its_model_says() {
+        let mut turns = Turns::new(MODEL, Streams::new(1).dice("turns"));
+        let (mut pauses, mut still) = (0, Duration::ZERO);
+        let end = ORIGIN + Duration::from_secs(60_000);
+        while turns.pause[1] < end {
+            let [begin, end] = turns.pause;
+            assert!(begin < end && end <= begin + Duration::from_millis(12), "{begin:?} {end:?}");
+            let just = Duration::from_nanos(1);
+            assert_eq!([begin, end - just].map(|at| turns.runs(at)), [end; 2]);
+            assert_eq!([begin - just, end].map(|at| turns.runs(at)), [begin - just, end]);
+            (pauses, still) = (pauses + 1, still + end.saturating_since(begin));
+            turns.draw(end);
+            assert!(turns.pause[0] > end);
+        }
+        assert!((9_700..=10_300).contains(&pauses), "{pauses}");
+        let mean = still / pauses;
+        assert!(mean > Duration::from_micros(5_800) && mean < Duration::from_micros(6_200), "{mean:?}");
+    }
+
+    #[test]
+    fn a_pause_while_nothing_was_to_do_is_over() {
+        let mut turns = Turns::new(MODEL, Streams::new(2).dice("turns"));
+        let later = ORIGIN + Duration::from_secs(600);
+        assert_eq!(turns.runs(later), later);
+        turns.draw(later);
+        assert!(turns.pause[1] > later && turns.pause[0] < later + Duration::from_secs(13), "{:?}", turns.pause);
+    }
+
+    #[test]
+    fn turns_are_late_by_no_more_than_the_spread_and_handshakes_by_what_they_cost() {
+        let mut turns = Turns::new(MODEL, Streams::new(3).dice("turns"));
+        let (mut least, mut most) = (Duration::MAX, Duration::ZERO);
+        for _ in 0..1000 {
+            turns.draw(ORIGIN);
+            let late = turns.timer(Some(ORIGIN)).saturating_since(ORIGIN);
+            assert_eq!(turns.receive_delay(&[0x40]), Some(late));
+            assert_eq!(turns.receive_delay(&[0xc0]), Some(late + MODEL.handshake));
+            (least, most) = (least.min(late), most.max(late));
+        }
+        assert!(least < Duration::from_micros(1) && most > Duration::from_micros(99) && most <= MODEL.spread);
+        assert_eq!(turns.timer(None), Instant::FAR_FUTURE);
+        let ideal = Turns::new(HostModel::IDEAL, Streams::new(3).dice("turns"));
+        assert_eq!((ideal.receive_delay(&[0xc0]), ideal.timer(Some(ORIGIN))), (None, ORIGIN));
     }
 }

@@ -190,8 +190,9 @@ impl<'a> World<'a> {
         if plan.perturb_start {
             start += Duration::from_nanos(streams.dice("start").below(plan.round_trip(&flow.route).nanos()));
         }
-        let departures =
-            [("client", true), ("server", false)].map(|(name, is_up)| self.departures(flow, &streams, name, is_up));
+        let ends = [("client", true), ("server", false)];
+        let departures = ends.map(|(name, is_up)| self.departures(flow, &streams, name, is_up));
+        let turns = ends.map(|(name, _)| streams.scope("turns").dice(name));
         let (first, numbers, beside) = numbers(flow, plan.paths.len());
         let beside: Vec<_> = beside.into_iter().map(|number| client_address(index, number, 0)).collect();
         let (client, server) = (client_address(index, first, 0), server_address(index));
@@ -216,14 +217,14 @@ impl<'a> World<'a> {
         self.stacks.push(stack);
         let mut ways = links(&flow.route);
         let ends = [(hosts.0, flow.client_host), (hosts.1, flow.server_host)];
-        for (n, ((host, model), departures)) in ends.into_iter().zip(departures).enumerate() {
+        for (n, (((host, model), departures), turns)) in ends.into_iter().zip(departures).zip(turns).enumerate() {
             if let Some(rate) = model.nic {
                 let rate = RateModel::Constant(rate);
                 let config = DirectionConfig { rate, queue: QueueLimit::Infinite, ..DirectionConfig::default() };
                 let name = format!("nic/{}/{}", flow.name, ["up", "down"][n]);
                 ways[n].insert(0, self.add_link(name, false, &config, &Streams::new(plan.seed))?);
             }
-            self.machines.push(Machine::new(host, model, index, n == 0, departures));
+            self.machines.push(Machine::new(host, model, index, n == 0, departures, turns));
         }
         let [up, down] = ways.map(|links| self.pipe.add_way(links));
         let mut entries = Vec::new();
