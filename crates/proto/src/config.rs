@@ -10,6 +10,7 @@ use crate::{
     connection::SchedulerPolicy,
     crypto::{ClientCrypto, ServerCrypto},
     datagrams::DatagramsConfig,
+    mtu::MtuRules,
     observe::ObserverFactory,
     streams::StreamsConfig,
     token::TokenKey,
@@ -50,6 +51,8 @@ pub struct TransportConfig {
     /// Default 1452 (1500-byte Ethernet less the IPv6 and UDP headers). Probes leave only while larger packets would be
     /// of use: as much data waits as fills one, or the application sends datagrams.
     pub max_mtu: u16,
+    /// How path MTU discovery searches, and when it falls back. Default [`MtuRules::CommonSizes`].
+    pub mtu_rules: MtuRules,
     /// Largest UDP payload we accept, sent to the peer (RFC 9000 section 18.2), bytes. Default 65527.
     pub max_udp_payload: u16,
     /// Stream counts, receive and send windows.
@@ -102,6 +105,7 @@ impl Default for TransportConfig {
             handshake_padding: 0,
             initial_mtu: 1200,
             max_mtu: 1452,
+            mtu_rules: MtuRules::CommonSizes,
             max_udp_payload: 65527,
             streams: StreamsConfig::default(),
             datagrams: DatagramsConfig::default(),

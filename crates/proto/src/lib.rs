@@ -41,6 +41,7 @@ pub use connection::{
 };
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};
+pub use mtu::MtuRules;
 pub use udp::{DatagramMeta, Transmit};
 
 /// Which end of the connection this is.

@@ -6,9 +6,15 @@
 //! - the **black-hole detector** lowers it when the path has shrunk: only if again and again large packets are lost
 //!   while smaller ones sent after them arrive. Loss that hits all sizes, and outages, do not trigger it.
 
+mod bursts;
+mod rounds;
+
 use std::time::Duration;
 
 use thalweg_units::Instant;
+
+use bursts::Bursts;
+use rounds::Rounds;
 
 /// What every path that carries QUIC carries (RFC 9000 section 14).
 pub const MIN_SIZE: u16 = 1200;
@@ -26,20 +32,27 @@ const WORTHWHILE: u16 = 24;
 /// can err.
 const RAISE_AFTER_BLACK_HOLE: Duration = Duration::from_secs(60);
 
-/// How often "large lost, smaller arrived" must repeat before it counts as a black hole. Random loss does this too: at
-/// 20 % of all packets, and every other one small, once in ten million packets.
-const ROUNDS: u8 = 5;
-
-/// With at least [`MANY_LOST`] large packets lost in a row, so often is enough: bulk transfers lose windows at a time,
-/// and waiting costs them a probe timeout each time. Once, however, is what any outage looks like.
-const ROUNDS_WHEN_MANY: u8 = 2;
-
-/// See [`ROUNDS_WHEN_MANY`]. At 20 % random loss so many go missing in a row once in ten million packets.
-const MANY_LOST: u32 = 10;
+/// How much of a larger size a search by halves is worth, bytes.
+const WORTH_HALVING: u16 = 20;
 
 /// From this consecutive probe timeout on, probes are sent small (see [`MtuDiscovery::pto_size`]). The first one is
 /// mostly a lost tail.
 const SMALL_FROM_PTO: u32 = 2;
+
+/// By which rules a path's largest datagram is searched for, and by which a path is known to have shrunk.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MtuRules {
+    /// The largest size first, then those that links have. A path has shrunk if again and again large packets are lost
+    /// while smaller ones sent after them arrive.
+    #[default]
+    CommonSizes,
+    /// As quinn and noq do, for experiments with their rules. Half of what is left between the sizes that arrived and
+    /// those that did not is tried next, as soon as nothing else may leave, whatever the window. A path has shrunk once
+    /// four bursts of large packets were lost of which none as large has arrived since; then no larger size is tried
+    /// for a minute. All probes after a timeout are small.
+    Halving,
+}
 
 /// What to search for, and how eagerly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +67,8 @@ pub struct MtuConfig {
     pub probes: u8,
     /// How long after a search the next one starts (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
     pub raise_interval: Duration,
+    /// How to search, and to fall back.
+    pub rules: MtuRules,
     /// Whether to search at all.
     pub discovery: bool,
     /// Whether to fall back when the path shrinks.
@@ -68,6 +83,7 @@ impl Default for MtuConfig {
             max: 1452,
             probes: 3,
             raise_interval: Duration::from_secs(600),
+            rules: MtuRules::CommonSizes,
             discovery: true,
             black_hole_detection: true,
         }
@@ -87,6 +103,22 @@ pub struct MtuDiscovery {
     /// Whether the size has fallen since the raise timer last ran.
     fell: bool,
     detector: Detector,
+}
+
+/// What tells a shrunken path from loss and outages.
+#[derive(Clone, Debug)]
+enum Detector {
+    Rounds(Rounds),
+    Bursts(Bursts),
+}
+
+impl Detector {
+    fn new(config: &MtuConfig) -> Detector {
+        match config.rules {
+            MtuRules::CommonSizes => Detector::Rounds(Rounds::default()),
+            MtuRules::Halving => Detector::Bursts(Bursts::new(config.min)),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -109,11 +141,11 @@ impl MtuDiscovery {
         let mut this = Self {
             max: config.max,
             current: config.initial.clamp(config.min, config.max),
+            detector: Detector::new(&config),
             config,
             search: Search::Done { raise_at: now },
             late_probe: None,
             fell: false,
-            detector: Detector::default(),
         };
         this.limit(now, peer_max_udp_payload);
         this
@@ -131,7 +163,14 @@ impl MtuDiscovery {
     /// From the second on it is the minimum: if the path has shrunk, nothing else arrives, and without arrivals nothing
     /// can be learnt.
     pub fn pto_size(&self, pto_count: u32) -> u16 {
-        if pto_count >= SMALL_FROM_PTO { self.config.min } else { self.current }
+        let small_from = if self.probes_last() { 1 } else { SMALL_FROM_PTO };
+        if pto_count >= small_from { self.config.min } else { self.current }
+    }
+
+    /// Whether a probe leaves once nothing else may, rather than before data and as the window allows.
+    #[inline]
+    pub fn probes_last(&self) -> bool {
+        self.config.rules == MtuRules::Halving
     }
 
     /// Never exceeds `max` from now on, because the peer's transport parameter or the local interface says so. Starts
@@ -177,6 +216,9 @@ impl MtuDiscovery {
         }
         self.late_probe = None;
         self.set_current(arrived);
+        if let Detector::Bursts(bursts) = &mut self.detector {
+            bursts.on_probe_acked(arrived, number);
+        }
         let ceiling = match self.search {
             Search::Active { ceiling, .. } if ceiling > arrived => ceiling,
             _ => u16::MAX,
@@ -196,7 +238,7 @@ impl MtuDiscovery {
         *in_flight = None;
         *lost += 1;
         let (size, too_large) = (*size, *lost >= self.config.probes);
-        self.late_probe = Some((number, size));
+        self.late_probe = Some((number, size)).filter(|_| self.config.rules == MtuRules::CommonSizes);
         if too_large {
             self.search_below(now, size);
         }
@@ -215,36 +257,63 @@ impl MtuDiscovery {
     /// to fall back to, if that completes the evidence for a black hole.
     #[inline]
     pub fn on_acked(&mut self, now: Instant, size: u16, number: u64) -> Option<u16> {
-        let suspicious = self.detector.on_acked(self.current, size, number);
+        let suspicious = match &mut self.detector {
+            Detector::Rounds(rounds) => rounds.on_acked(self.current, size, number),
+            Detector::Bursts(bursts) => {
+                bursts.on_acked(size, number);
+                false
+            }
+        };
         if suspicious { self.fall_back(now) } else { None }
     }
 
     /// A packet that was not a probe has been lost, in a datagram of `size` bytes. Returns the size to fall back to, if
     /// that completes the evidence for a black hole: what was sent larger must be sent again, smaller.
     pub fn on_lost(&mut self, now: Instant, size: u16, number: u64) -> Option<u16> {
-        // What is larger than the current size was sent before it fell.
-        if size <= self.config.min || size > self.current {
-            return None;
+        let suspicious = match &mut self.detector {
+            // What is larger than the current size was sent before it fell.
+            Detector::Rounds(rounds) => size > self.config.min && size <= self.current && rounds.on_lost(size, number),
+            Detector::Bursts(bursts) => {
+                bursts.on_lost(size, number);
+                false
+            }
+        };
+        if suspicious { self.fall_back(now) } else { None }
+    }
+
+    /// All packets that were declared lost at once have been reported. Returns the size to fall back to, if they
+    /// complete the evidence for a black hole.
+    pub fn on_losses_end(&mut self, now: Instant) -> Option<u16> {
+        match &mut self.detector {
+            Detector::Bursts(bursts) if bursts.ends() => self.fall_back(now),
+            _ => None,
         }
-        if self.detector.on_lost(size, number) { self.fall_back(now) } else { None }
     }
 
     fn fall_back(&mut self, now: Instant) -> Option<u16> {
-        let too_large = self.detector.suspect.take()?.smallest;
+        let too_large = match &mut self.detector {
+            Detector::Rounds(rounds) => Some(rounds.take_smallest()?),
+            Detector::Bursts(_) => None,
+        };
         if !self.config.black_hole_detection {
             return None;
         }
         self.late_probe = None;
-        self.fell = true;
         self.set_current(self.config.min);
-        self.search_below(now, too_large);
+        match too_large {
+            Some(too_large) => {
+                self.fell = true;
+                self.search_below(now, too_large);
+            }
+            None => self.search = Search::Done { raise_at: now + RAISE_AFTER_BLACK_HOLE },
+        }
         Some(self.current)
     }
 
     fn set_current(&mut self, size: u16) {
         if size != self.current {
             self.current = size;
-            self.detector = Detector::default();
+            self.detector = Detector::new(&self.config);
         }
     }
 
@@ -265,6 +334,9 @@ impl MtuDiscovery {
         if !self.config.discovery || self.current >= self.max {
             return None;
         }
+        if self.config.rules == MtuRules::Halving {
+            return self.next_half(ceiling);
+        }
         // Nothing has failed yet: most paths carry what was hoped for, and one probe is all it takes.
         if ceiling > self.max {
             return Some(self.max);
@@ -278,94 +350,19 @@ impl MtuDiscovery {
         let gap = ceiling.saturating_sub(self.current);
         (gap > self.current / WORTHWHILE).then(|| self.current + gap / 2)
     }
-}
 
-/// Tells a shrunken path from loss and outages, by sizes and the order of sending.
-#[derive(Clone, Debug, Default)]
-struct Detector {
-    /// The latest packet of full size that arrived: whatever was lost before it was lost for another reason.
-    full_acked: Option<u64>,
-    /// The latest packet of less than full size that arrived, and its size.
-    small_acked: Option<(u64, u16)>,
-    suspect: Option<Suspect>,
-}
-
-/// Since when, and how often, large packets have been lost without one arriving.
-#[derive(Clone, Debug)]
-struct Suspect {
-    /// The earliest large packet lost.
-    first: u64,
-    /// The smallest size among those lost.
-    smallest: u16,
-    losses: u32,
-    /// How often a smaller packet, sent after a lost large one, has arrived.
-    rounds: u8,
-    /// The small packet that completed the last round: only losses after it begin another.
-    round_end: Option<u64>,
-    /// The earliest loss of the round under way.
-    open: Option<u64>,
-}
-
-impl Suspect {
-    /// Completes the round under way if a packet of `size` bytes arrived that was sent after its first loss.
-    fn small_arrived(&mut self, size: u16, number: u64) {
-        if size < self.smallest && self.open.is_some_and(|lost| number > lost) {
-            self.rounds = self.rounds.saturating_add(1);
-            self.round_end = Some(number);
-            self.open = None;
+    /// The middle of what is left; at last the end of it, if that is worth it and has not failed.
+    fn next_half(&self, ceiling: u16) -> Option<u16> {
+        let high = self.max.min(ceiling.saturating_sub(1));
+        let middle = self.current.midpoint(high);
+        let is_worth = |size: u16, beside: u16| size.abs_diff(beside) >= WORTH_HALVING;
+        // A size that has just failed is above all that is left.
+        let has_failed = matches!(self.search, Search::Active { size, .. } if size == ceiling);
+        let last = if has_failed { ceiling } else { self.current };
+        if is_worth(middle, last) {
+            return Some(middle);
         }
-    }
-
-    fn is_black_hole(&self) -> bool {
-        self.rounds >= ROUNDS || (self.rounds >= ROUNDS_WHEN_MANY && self.losses >= MANY_LOST)
-    }
-}
-
-impl Detector {
-    #[inline]
-    fn on_acked(&mut self, current: u16, size: u16, number: u64) -> bool {
-        if size >= current {
-            self.full_acked = self.full_acked.max(Some(number));
-        } else if self.small_acked.is_none_or(|(latest, _)| number > latest) {
-            self.small_acked = Some((number, size));
-        }
-        let Some(suspect) = &mut self.suspect else {
-            return false;
-        };
-        if size >= suspect.smallest {
-            // As large as what was lost, sent later, and here.
-            if number > suspect.first {
-                self.suspect = None;
-            }
-            return false;
-        }
-        suspect.small_arrived(size, number);
-        suspect.is_black_hole()
-    }
-
-    fn on_lost(&mut self, size: u16, number: u64) -> bool {
-        if self.full_acked.is_some_and(|arrived| arrived > number) {
-            return false;
-        }
-        let suspect = self.suspect.get_or_insert(Suspect {
-            first: number,
-            smallest: size,
-            losses: 0,
-            rounds: 0,
-            round_end: None,
-            open: None,
-        });
-        suspect.first = suspect.first.min(number);
-        suspect.smallest = suspect.smallest.min(size);
-        suspect.losses = suspect.losses.saturating_add(1);
-        if suspect.round_end.is_none_or(|end| number > end) {
-            suspect.open = Some(suspect.open.map_or(number, |open| open.min(number)));
-        }
-        // An acknowledgment often reports the small arrival before the large losses.
-        if let Some((small, small_size)) = self.small_acked {
-            suspect.small_arrived(small_size, small);
-        }
-        suspect.is_black_hole()
+        (!has_failed && is_worth(high, last)).then_some(high)
     }
 }
 
@@ -602,6 +599,34 @@ mod tests {
     fn from_the_second_probe_timeout_on_datagrams_are_small() {
         let mtu = at_1452();
         assert_eq!([1, 2, 3].map(|count| mtu.pto_size(count)), [1452, 1200, 1200]);
+    }
+
+    fn halving() -> MtuDiscovery {
+        discovery(MtuConfig { rules: MtuRules::Halving, ..MtuConfig::default() })
+    }
+
+    #[test]
+    fn a_search_by_halves_ends_at_the_largest_size_or_just_below_what_failed() {
+        assert_eq!(search(&mut halving(), NOW, 1500), (vec![1326, 1389, 1420, 1452], 4));
+        // Each size that fails takes three probes.
+        assert_eq!(search(&mut halving(), NOW, 1400), (vec![1326, 1389, 1420, 1404], 2 + 3 + 3));
+        assert_eq!(search(&mut halving(), NOW, 1200), (vec![1326, 1262, 1230], 9));
+    }
+
+    #[test]
+    fn after_four_bursts_no_larger_size_is_tried_for_a_minute() {
+        let mut mtu = halving();
+        search(&mut mtu, NOW, 1452);
+        assert_eq!([1, 2].map(|count| mtu.pto_size(count)), [1200, 1200]);
+        for number in [20, 30, 40, 50] {
+            assert_eq!((mtu.on_lost(NOW, 1452, number), mtu.current()), (None, 1452));
+            let fallen = mtu.on_losses_end(NOW);
+            assert_eq!(fallen.is_some(), number == 50);
+        }
+        assert_eq!((mtu.current(), mtu.poll_probe(NOW)), (1200, None));
+        let raise = NOW + RAISE_AFTER_BLACK_HOLE;
+        assert_eq!(mtu.next_probe_time(), Some(raise));
+        assert_eq!(search(&mut mtu, raise, 1326).0, [1326, 1389, 1357, 1341]);
     }
 
     /// A flow of mostly full packets, each small with probability 1/8, over a path that loses `loss`/256 of all and,

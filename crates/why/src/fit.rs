@@ -331,6 +331,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let largest = facts.largest_packet.clamp(1200, 65_000);
     sender.remembers = facts.stack() == Stack::Ours;
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
+    sender.mtu_rules = rules::mtu(facts.stack());
     (sender, is_known)
 }
 

@@ -10,6 +10,7 @@ use thalweg_link::{
     DirectionConfig, Jitter, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder, Schedule, Spread, Window,
     Windows,
 };
+use thalweg_proto::MtuRules;
 use thalweg_proto::observe::ObserverFactory;
 use thalweg_recovery::{InitialWindow, Policies, SavedPath};
 use thalweg_sim::traffic::Requests;
@@ -104,6 +105,8 @@ pub struct Sender {
     pub max_rate: Option<Rate>,
     /// The largest UDP payload.
     pub max_datagram: u16,
+    /// How it is found.
+    pub mtu_rules: MtuRules,
     /// Whether it begins with what an earlier connection has learned of the path.
     pub knows_path: bool,
     /// Whether its stack can remember a path. What comes nearest to it in one that cannot is a first window as large as
@@ -123,6 +126,7 @@ impl Default for Sender {
             initial_rtt: Duration::from_millis(333),
             max_rate: None,
             max_datagram: 1452,
+            mtu_rules: MtuRules::default(),
             knows_path: false,
             remembers: true,
             early_data: false,
@@ -342,6 +346,7 @@ impl World {
             flow.saved = SavedState::of_path(SavedPath { window, min_rtt, rate, age: Duration::ZERO })
                 .with_early_data(self.sender.early_data);
         }
+        (if self.load.is_up { &mut flow.client } else { &mut flow.server }).mtu_rules = self.sender.mtu_rules;
         let Host { timers, reads } = self.sender.host;
         let host = HostModel { timer_granularity: timers, receive_delay: reads, ..HostModel::IDEAL };
         *(if self.load.is_up { &mut flow.client_host } else { &mut flow.server_host }) = host;

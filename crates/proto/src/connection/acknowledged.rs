@@ -119,9 +119,14 @@ impl Connection {
             self.on_packet_acked(now, &acked);
             self.spaces.spare.give_back(acked.data);
         }
-        for lost in outcome.lost.drain(..) {
-            self.on_packet_lost(now, &lost);
-            self.spaces.spare.give_back(lost.data);
+        let mut lost = outcome.lost.drain(..).peekable();
+        while let Some(packet) = lost.next() {
+            self.on_packet_lost(now, &packet);
+            if lost.peek().is_none_or(|next| next.path != packet.path) {
+                let (recovery, reports) = (&mut self.recovery, &mut self.reports);
+                self.paths.tell_mtu_discovery(now, packet.path, recovery, reports, |mtu| mtu.on_losses_end(now));
+            }
+            self.spaces.spare.give_back(packet.data);
         }
     }
 

@@ -41,8 +41,9 @@ impl Connection {
                     false => self
                         .transmit_probing(now, buf)
                         .or_else(|| self.transmit_confirmation(now, path, buf))
-                        .or_else(|| self.transmit_mtu_probe(now, path, buf))
+                        .or_else(|| self.transmit_mtu_probe(now, path, false, buf))
                         .or_else(|| self.transmit_batch(now, path, most, true, buf))
+                        .or_else(|| self.transmit_mtu_probe(now, path, true, buf))
                         .or_else(|| self.transmit_again(now, path, most, buf)),
                 }
             }
@@ -99,10 +100,12 @@ impl Connection {
                 is_data &= sent.is_none();
             }
             if sent.is_none() && carries_data {
-                sent = self.transmit_mtu_probe(now, key, buf);
+                sent = self.transmit_mtu_probe(now, key, false, buf);
                 is_data &= sent.is_none();
             }
-            let sent = sent.or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf));
+            let sent = sent
+                .or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf))
+                .or_else(|| if carries_data { self.transmit_mtu_probe(now, key, true, buf) } else { None });
             let Some(batch) = sent else { continue };
             if let Some(set) = self.paths.set_mut(id) {
                 set.on_spoken(now);
@@ -359,19 +362,28 @@ impl Connection {
     /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like
     /// everything else, so that RFC 9002 section 7 holds, and until larger datagrams would be of use: who only receives
     /// sends nothing but acknowledgments, and those of 80 ms wait behind a probe at 150 kbps.
-    fn transmit_mtu_probe(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
+    ///
+    /// `is_last`: nothing else may leave. By other rules a probe leaves then, whatever the window and what waits.
+    fn transmit_mtu_probe(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        is_last: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         if !self.handshake.confirmed {
             return None;
         }
         // Hardly ever: what costs more is looked at after it.
         let probed = &mut self.paths[path];
+        if probed.mtu.probes_last() != is_last {
+            return None;
+        }
         let (id, is_valid) = (probed.id, probed.validated);
         let size = probed.mtu.poll_probe(now).filter(|_| is_valid)?;
         let full = self.recovery.path(id)?.datagram_size();
-        if self.streams.unsent() < u64::from(full) && !self.datagrams.is_used() {
-            return None;
-        }
-        if !matches!(self.recovery.budget(now, id), Budget::Now(_)) {
+        let is_of_use = self.streams.unsent() >= u64::from(full) || self.datagrams.is_used();
+        if !is_last && !(is_of_use && matches!(self.recovery.budget(now, id), Budget::Now(_))) {
             return None;
         }
         let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);

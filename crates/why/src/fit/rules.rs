@@ -1,5 +1,6 @@
 //! The rules of senders that do not log them: those that their stacks ship.
 
+use thalweg_proto::MtuRules;
 use thalweg_recovery::{Policies, ReorderingPolicy};
 
 use crate::gather::{Facts, Stack};
@@ -10,6 +11,14 @@ const OF_RFC: &str = "probe=rfc, ack-allowance=always, ack-rate=off, mark=reduce
 /// The recovery policies of the stack that wrote the log, as near as ours come to them.
 pub(super) fn assumed(facts: &Facts) -> String {
     of(facts.stack(), if facts.window.is_halved() { "new-reno" } else { "cubic" })
+}
+
+/// How the stack that wrote the log finds the size of its packets.
+pub(super) fn mtu(stack: Stack) -> MtuRules {
+    match stack {
+        Stack::Quinn | Stack::Noq => MtuRules::Halving,
+        Stack::Quiche | Stack::Ours | Stack::Other => MtuRules::CommonSizes,
+    }
 }
 
 /// What quinn and noq have in common, which pace by the smoothed round trip, whatever it is after a silence.

@@ -115,7 +115,11 @@ impl Path {
 
 /// A search for the size of a path's datagrams; `peer_max` is the peer's `max_udp_payload_size`.
 pub(crate) fn mtu_discovery(now: Instant, config: &TransportConfig, peer_max: u64) -> MtuDiscovery {
-    let sizes =
-        MtuConfig { initial: config.initial_mtu, max: config.max_mtu.max(config.initial_mtu), ..MtuConfig::default() };
+    let sizes = MtuConfig {
+        initial: config.initial_mtu,
+        max: config.max_mtu.max(config.initial_mtu),
+        rules: config.mtu_rules,
+        ..MtuConfig::default()
+    };
     MtuDiscovery::new(now, sizes, u16::try_from(peer_max).unwrap_or(u16::MAX))
 }
