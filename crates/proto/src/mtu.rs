@@ -284,10 +284,11 @@ impl MtuDiscovery {
     /// All packets that were declared lost at once have been reported. Returns the size to fall back to, if they
     /// complete the evidence for a black hole.
     pub fn on_losses_end(&mut self, now: Instant) -> Option<u16> {
-        match &mut self.detector {
-            Detector::Bursts(bursts) if bursts.ends() => self.fall_back(now),
-            _ => None,
-        }
+        let is_black_hole = match &mut self.detector {
+            Detector::Rounds(_) => false,
+            Detector::Bursts(bursts) => bursts.ends(),
+        };
+        if is_black_hole { self.fall_back(now) } else { None }
     }
 
     fn fall_back(&mut self, now: Instant) -> Option<u16> {

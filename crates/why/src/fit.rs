@@ -6,6 +6,7 @@ pub(crate) mod rules;
 mod stops;
 
 use thalweg_link::Policer;
+use thalweg_proto::MtuRules;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, Rate, math};
 
@@ -332,6 +333,10 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     sender.remembers = facts.stack() == Stack::Ours;
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
     sender.mtu_rules = rules::mtu(facts.stack());
+    // A search by halves that has not come to its end says nothing of it.
+    if sender.mtu_rules == MtuRules::Halving {
+        sender.max_datagram = sender.max_datagram.max(Sender::default().max_datagram);
+    }
     (sender, is_known)
 }
 

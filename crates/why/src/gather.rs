@@ -14,6 +14,7 @@ mod sizes;
 mod stack;
 mod stalls;
 mod thinned;
+mod usage;
 mod waits;
 mod window;
 

@@ -1,11 +1,11 @@
 //! What a log without frames does not tell, although something shows: then there is no answer rather than a guess.
 
-use thalweg_units::{Duration, Rate};
+use thalweg_units::Rate;
 
 use crate::Cause;
 use crate::fit::Reading;
 use crate::gather::Facts;
-use crate::world::HEADERS;
+use crate::world::{HEADERS, Host};
 
 /// In so much of the time something else than the window may hold the sender back before it matters; a share.
 const MOST: f64 = 0.1;
@@ -16,8 +16,8 @@ pub(super) fn limits(facts: &Facts, reading: Option<&Reading>) -> Result<(), &'s
     if facts.unused() <= MOST * (last - first) {
         return Ok(());
     }
-    // Timers that are late hold it back as well.
-    if reading.is_some_and(|reading| reading.world.sender.host.timers > Duration::ZERO) {
+    // A host that is late holds it back as well.
+    if reading.is_some_and(|reading| reading.world.sender.host != Host::default()) {
         return Ok(());
     }
     // What shows how fast the path is: where its rate never showed, what was sent says nothing of it.

@@ -13,6 +13,7 @@ use super::flight::LEAST_MTU;
 use super::frames::{Ack, Frames, Piece};
 use super::number::integer;
 use super::stalls::{Last, Stalls};
+use super::usage::Usage;
 use crate::read::Data;
 
 /// What has fewer bytes is an acknowledgment alone.
@@ -23,13 +24,6 @@ const AROUND: u64 = 31;
 const FIELD: u64 = 6;
 /// Packets that are watched at a time.
 const WATCHED: usize = 1 << 16;
-/// A sender that could send more fills less than this share of its window in a round trip.
-const FILLED: f64 = 0.9;
-/// Where all packets take so much longer than the fastest and a millisecond more, they wait in a queue; a ratio.
-const QUEUED: f64 = 1.25;
-/// A sender whose smoothed round trip is this much longer than that of its packets is held by its pacer; a ratio.
-const SLOWED: f64 = 1.5;
-
 /// Packets that were taken to have arrived, of which a loss may say otherwise.
 const ACKED: usize = 1024;
 /// Small packets since the last metric that are kept.
@@ -74,6 +68,8 @@ pub(super) struct Frameless {
     has_arrived: bool,
     /// Probes for the MTU that were given up.
     given_up: Vec<u64>,
+    /// The first and the last packet that were declared lost since the last metric.
+    lost: Option<(u64, u64)>,
     /// Bytes of data so far, and of those lost that are to be sent again.
     offset: u64,
     again: u64,
@@ -151,6 +147,7 @@ impl Frameless {
             // An acknowledgment alone, which is not in flight.
             return number;
         }
+        self.lost = Some(self.lost.map_or((number, number), |(first, last)| (first.min(number), last.max(number))));
         let at = self.flight.binary_search_by_key(&number, |sent| sent.number).ok().or_else(|| self.instead(number));
         let Some(sent) = at.and_then(|at| self.flight.remove(at)) else {
             self.count(size.unwrap_or(0), false);
@@ -199,6 +196,7 @@ impl Frameless {
         let number = |key: &str| data.get(key).and_then(integer);
         self.usage.metrics(now, data);
         let has_arrived = core::mem::take(&mut self.has_arrived);
+        self.give_up_among_losses();
         let (before, bytes_before) = self.in_flight;
         // What is not in it has not changed.
         let packets = number("packets_in_flight").or(self.told.0);
@@ -268,6 +266,20 @@ impl Frameless {
         }
         let old = self.flight.len().saturating_sub(WATCHED);
         self.flight.drain(..old);
+    }
+
+    /// The loss of a probe for the MTU is not told. It has left the flight where packets before and after it were
+    /// declared lost, and as these are smaller, it has not come through.
+    fn give_up_among_losses(&mut self) {
+        let Some((first, last)) = self.lost.take() else { return };
+        let from = self.flight.partition_point(|sent| sent.number < first);
+        let to = self.flight.partition_point(|sent| sent.number < last);
+        let probes: Vec<Sent> = self.flight.range(from..to).filter(|sent| sent.is_probe).copied().collect();
+        for probe in probes {
+            self.flight.retain(|sent| sent.number != probe.number);
+            self.count(probe.size, false);
+            self.given_up.push(probe.number);
+        }
     }
 
     /// Nothing is on its way any more, and nothing new has come: probes for the MTU have not.
@@ -340,103 +352,6 @@ impl Frameless {
         });
         let from = from.unwrap_or(0);
         (from..from + count).collect()
-    }
-}
-
-/// What a metric says of the window; bytes, and milliseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    in_flight: u64,
-    window: u64,
-    smoothed: f64,
-    latest: Option<f64>,
-    least: Option<f64>,
-}
-
-/// A round trip under way.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    /// When it began, milliseconds.
-    begin: f64,
-    /// The most of the window that was used, a share.
-    most: f64,
-    /// The least in flight, bytes.
-    least: u64,
-    /// The shortest round trip of a packet, milliseconds.
-    shortest: f64,
-}
-
-impl Round {
-    fn new(begin: f64) -> Round {
-        Round { begin, most: 0.0, least: u64::MAX, shortest: f64::INFINITY }
-    }
-}
-
-/// Whether the window was used: a sender that fills it waits for nothing else. Where a queue stood all the time, the
-/// path was full whatever held the sender back.
-#[derive(Debug, Default)]
-pub(super) struct Usage {
-    told: Told,
-    round: Option<Round>,
-    /// Round trips without enough since data were sent.
-    pending: f64,
-    /// Nothing has been in flight since data were sent: the application paused.
-    is_empty: bool,
-    /// The most of the window that was used since no data were on their way, a share.
-    most: f64,
-    /// Milliseconds since the last pause of the application in which something else than the window held the sender
-    /// back, while data were on their way.
-    pub(super) unused: f64,
-}
-
-impl Usage {
-    fn sent(&mut self, now: f64, has_no_data: bool) {
-        if has_no_data {
-            self.most = 0.0;
-        }
-        self.round.get_or_insert(Round::new(now));
-        self.unused += core::mem::take(&mut self.pending);
-        if core::mem::take(&mut self.is_empty) {
-            self.unused = 0.0;
-        }
-    }
-
-    /// Whether the window had room for more all the time since no data were on their way.
-    pub(super) fn had_room(&self) -> bool {
-        self.most < FILLED
-    }
-
-    fn metrics(&mut self, now: f64, data: Data<'_>) {
-        let number = |key: &str| data.get(key).and_then(integer);
-        let millis = |key: &str| data.get(key).and_then(Data::as_f64).map(|seconds| seconds * 1000.0);
-        let last = self.told;
-        self.told = Told {
-            in_flight: number("bytes_in_flight").unwrap_or(last.in_flight),
-            window: number("congestion_window").unwrap_or(last.window),
-            smoothed: millis("smoothed_rtt").unwrap_or(last.smoothed),
-            latest: millis("latest_rtt").or(last.latest),
-            least: millis("min_rtt").or(last.least),
-        };
-        let Told { in_flight, window, smoothed, latest, least } = self.told;
-        let Some(round) = &mut self.round else { return };
-        let used = in_flight.saturating_add(LEAST_MTU) as f64 / window.max(1) as f64;
-        self.most = self.most.max(used);
-        self.is_empty |= in_flight == 0;
-        round.least = round.least.min(in_flight);
-        round.most = round.most.max(used);
-        round.shortest = round.shortest.min(latest.unwrap_or(f64::INFINITY));
-        let length = now - round.begin;
-        if length >= smoothed {
-            let is_told = round.shortest.is_finite();
-            let is_queued = is_told && least.is_some_and(|least| round.shortest > QUEUED * least + 1.0);
-            // The pacer spreads the window over the smoothed round trip, which a silence has made longer than it is.
-            let is_slowed = is_told && smoothed > SLOWED * round.shortest;
-            // A longer one was a silence.
-            if round.most < FILLED && round.least > 0 && length < 2.0 * smoothed && !is_queued && !is_slowed {
-                self.pending += length;
-            }
-            self.round = Some(Round::new(now));
-        }
     }
 }
 
@@ -580,6 +495,21 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_among_packets_that_are_lost_is_lost() {
+        let mut log = Frameless::default();
+        log.sent(1.0, 0, 1200, false);
+        metrics(&mut log, 2.0, json!({"packets_in_flight": 1, "bytes_in_flight": 1200}));
+        metrics(&mut log, 9.0, json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.008}));
+        [1200, 1400, 1200, 1200].into_iter().zip(1..).for_each(|(size, at)| drop(log.sent(10.0, at, size, false)));
+        metrics(&mut log, 10.0, json!({"packets_in_flight": 4, "bytes_in_flight": 5000}));
+        log.arrived();
+        [1, 3].into_iter().for_each(|number| drop(log.lost(number, Some(1200))));
+        let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.01});
+        assert_eq!(metrics(&mut log, 20.0, came).unwrap().ranges, [(4, 4)]);
+        assert_eq!((log.given_up(), log.through), (vec![2], 1200));
+    }
+
+    #[test]
     fn bytes_tell_which_have_come_late() {
         let mut log = Frameless::default();
         [1200, 1100, 1000, 900, 800].into_iter().zip(0..).for_each(|(size, at)| drop(log.sent(1.0, at, size, false)));
@@ -610,38 +540,6 @@ mod tests {
         assert!(!log.sent(10.0, 2, 40, false).is_ack_eliciting);
     }
 
-    fn usage(latest: f64) -> Usage {
-        usage_of(Some(latest), 0.02)
-    }
-
-    fn usage_of(latest: Option<f64>, smoothed: f64) -> Usage {
-        let mut usage = Usage::default();
-        let told = |usage: &mut Usage, now: f64, data: serde_json::Value| {
-            usage.metrics(now, Tree::of(&data).unwrap().root());
-        };
-        usage.sent(0.0, true);
-        for at in 1..=20 {
-            let mut data = json!({"bytes_in_flight": 5000, "congestion_window": 20_000, "smoothed_rtt": smoothed});
-            if let Some(latest) = latest {
-                (data["latest_rtt"], data["min_rtt"]) = (json!(latest), json!(0.02));
-            }
-            told(&mut usage, f64::from(at) * 10.0, data);
-        }
-        assert_eq!(usage.unused, 0.0);
-        usage.sent(201.0, false);
-        usage
-    }
-
-    #[test]
-    fn a_window_that_is_not_filled_is_seen_once_data_follow() {
-        let unused = usage(0.021).unused;
-        assert!((unused - 200.0).abs() < 1.0, "{unused}");
-        assert_eq!(usage(0.1).unused, 0.0, "a queue stood");
-        assert!(usage_of(Some(0.021), 0.03).unused > 0.0);
-        assert_eq!(usage_of(Some(0.021), 0.04).unused, 0.0, "its pacer held it");
-        assert!(usage_of(None, 0.02).unused > 0.0, "what is not told says neither");
-    }
-
     #[test]
     fn what_is_sent_again_does_not_say_that_there_was_more_to_send() {
         let mut log = Frameless::default();
@@ -661,19 +559,5 @@ mod tests {
             assert_eq!(log.usage.unused > 0.0, !again);
             log = Frameless::default();
         }
-    }
-
-    #[test]
-    fn a_window_with_room_is_one_that_was_never_filled_since_no_data_were_on_their_way() {
-        let mut usage = usage(0.02);
-        usage.sent(201.0, true);
-        let metric = |usage: &mut Usage, bytes: u64| {
-            usage.metrics(202.0, Tree::of(json!({ "bytes_in_flight": bytes })).unwrap().root());
-            usage.had_room()
-        };
-        assert!(metric(&mut usage, 10_000) && metric(&mut usage, 0));
-        assert!(!metric(&mut usage, 19_500) && !metric(&mut usage, 0), "it was filled");
-        usage.sent(203.0, true);
-        assert!(metric(&mut usage, 10_000));
     }
 }
