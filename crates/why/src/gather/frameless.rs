@@ -24,6 +24,8 @@ const AROUND: u64 = 31;
 const FIELD: u64 = 6;
 /// Packets that are watched at a time.
 const WATCHED: usize = 1 << 16;
+/// So many packets in a row are not lost by chance right after a probe for the MTU.
+const MANY: u64 = 3;
 /// Packets that were taken to have arrived, of which a loss may say otherwise.
 const ACKED: usize = 1024;
 /// Small packets since the last metric that are kept.
@@ -101,7 +103,9 @@ impl Frameless {
             self.offset = offset + length;
             let full = self.through.max(LEAST_MTU);
             let has_room = self.in_flight.1.saturating_add(full) <= self.usage.told.window;
-            let last = Last { time: now, sent: self.offset, is_short: old == 0 && size + FIELD < full && has_room };
+            // A probe after a timeout is as small as any path carries, whatever there is to send.
+            let is_short = old == 0 && size + FIELD < full && size.abs_diff(LEAST_MTU) >= FIELD;
+            let last = Last { time: now, sent: self.offset, is_short: is_short && has_room };
             self.stalls.sent(last, || data_of(&self.flight));
             frames.pieces.push(Piece { id: 0, offset, length });
             // What is sent again says nothing of what there was to send.
@@ -269,10 +273,18 @@ impl Frameless {
     }
 
     /// The loss of a probe for the MTU is not told. It has left the flight where packets before and after it were
-    /// declared lost, and as these are smaller, it has not come through.
+    /// declared lost, or many right after it and none that is newer had come; as these are smaller, it has not come
+    /// through.
     fn give_up_among_losses(&mut self) {
         let Some((first, last)) = self.lost.take() else { return };
-        let from = self.flight.partition_point(|sent| sent.number < first);
+        let mut from = self.flight.partition_point(|sent| sent.number < first);
+        let is_right_before = |sent: &Sent| {
+            sent.is_probe && sent.number.checked_add(1) == Some(first) && Some(sent.number) > self.largest
+        };
+        let is_run = last.saturating_sub(first) >= MANY;
+        if is_run && from.checked_sub(1).and_then(|before| self.flight.get(before)).is_some_and(is_right_before) {
+            from -= 1;
+        }
         let to = self.flight.partition_point(|sent| sent.number < last);
         let probes: Vec<Sent> = self.flight.range(from..to).filter(|sent| sent.is_probe).copied().collect();
         for probe in probes {
@@ -507,6 +519,15 @@ mod tests {
         let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.01});
         assert_eq!(metrics(&mut log, 20.0, came).unwrap().ranges, [(4, 4)]);
         assert_eq!((log.given_up(), log.through), (vec![2], 1200));
+        // So is one before many that are.
+        let sizes = [1400, 1200, 1200, 1200, 1200, 1200];
+        sizes.into_iter().zip(5..).for_each(|(size, at)| drop(log.sent(30.0, at, size, false)));
+        metrics(&mut log, 30.0, json!({"packets_in_flight": 6, "bytes_in_flight": 7400}));
+        log.arrived();
+        (6..10).for_each(|number| drop(log.lost(number, Some(1200))));
+        let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.011});
+        assert_eq!(metrics(&mut log, 41.0, came).unwrap().ranges, [(10, 10)]);
+        assert_eq!((log.given_up(), log.through), (vec![5], 1200));
     }
 
     #[test]
