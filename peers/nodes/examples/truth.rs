@@ -26,7 +26,7 @@ use std::io::Write;
 use draw::{draw, is_for_tuning};
 use each::each;
 use tally::Tally;
-use thalweg_why::{Answer, Cause, Log, WhyError};
+use thalweg_why::{Answer, Log, WhyError};
 use truth::Truth;
 
 fn answer(stack: &str, number: u64) -> Result<Answer, WhyError> {
@@ -86,29 +86,6 @@ fn main() {
             let wanted = |truth: &Truth| is_for_tuning(truth.number) == (half == "tuning");
             let truths: Vec<Truth> = text.lines().filter_map(Truth::parse).filter(wanted).collect();
             judge(stack, &truths, args.contains(&"-v".to_owned()));
-        }
-        ["imitate", stack, labels, half] => {
-            let text = std::fs::read_to_string(labels).unwrap();
-            let wanted = |truth: &Truth| is_for_tuning(truth.number) == (half == "tuning");
-            let truths: Vec<Truth> = text.lines().filter_map(Truth::parse).filter(wanted).collect();
-            let numbers: Vec<u64> = truths.iter().map(|truth| truth.number).collect();
-            let ran = each(&numbers, |number| {
-                let answer = answer(stack, number).ok()?;
-                let mut world = rival::drawn(number);
-                let host = world.sender.host;
-                world.sender = answer.world.sender.clone();
-                (world.sender.host, world.sender.initial_window) = (host, 12_000);
-                Some((number, world.run(None).unwrap(), world.without(Cause::Start).run(None).unwrap(), world))
-            });
-            for (number, ran, without, world) in ran {
-                let truth = truths.iter().find(|truth| truth.number == number).unwrap();
-                let took = truth.completion.as_secs_f64();
-                let ratio = ran.map_or(99.0, |ran| ran.as_secs_f64() / took);
-                let start = without.map_or(99.0, |without| without.as_secs_f64() / ran.unwrap_or_default().as_secs_f64());
-                let causes: Vec<_> = Cause::ALL.into_iter().filter(|cause| world.has(*cause)).collect();
-                let controller = world.sender.policies.congestion.controller_name();
-                println!("{number} {ratio:.4} {took:.3} start {:.3} {:.3} {controller} {causes:?}", 1.0 - start, truth.share(Cause::Start));
-            }
         }
         ["log", stack, number] => {
             let log = rival::log(stack, &rival::drawn(number.parse().unwrap()));
