@@ -383,7 +383,8 @@ impl Connection {
         let size = probed.mtu.poll_probe(now).filter(|_| is_valid)?;
         let full = self.recovery.path(id)?.datagram_size();
         let is_of_use = self.streams.unsent() >= u64::from(full) || self.datagrams.is_used();
-        if !is_last && !(is_of_use && matches!(self.recovery.budget(now, id), Budget::Now(_))) {
+        let may_leave = is_last || is_of_use && matches!(self.recovery.budget(now, id), Budget::Now(_));
+        if !may_leave {
             return None;
         }
         let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
