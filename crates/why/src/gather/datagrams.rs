@@ -1,7 +1,7 @@
 //! Which packets share a datagram: what a path loses is datagrams.
 
-/// A datagram is hardly larger than this, bytes: what would not fit has one of its own.
-const MOST: u64 = 1500;
+/// Datagrams are no larger than this, bytes, until a larger packet has left: what would not fit has one of its own.
+const MOST: u64 = 1200;
 
 /// The datagrams of a sender.
 #[derive(Debug, Default)]
@@ -16,7 +16,8 @@ impl Datagrams {
     /// A packet left; whether it begins a datagram. After one with a long header, another may follow in the same.
     pub(super) fn begins(&mut self, now: f64, size: u64, has_long_header: bool) -> bool {
         self.largest = self.largest.max(size);
-        let before = self.open.filter(|(at, bytes)| *at == now && bytes.saturating_add(size) <= MOST);
+        let most = self.largest.max(MOST);
+        let before = self.open.filter(|(at, bytes)| *at == now && bytes.saturating_add(size) <= most);
         let bytes = before.map_or(0, |(_, bytes)| bytes);
         self.open = has_long_header.then_some((now, bytes.saturating_add(size)));
         before.is_none()
@@ -30,7 +31,7 @@ mod tests {
     #[test]
     fn packets_of_a_handshake_share_a_datagram() {
         let mut datagrams = Datagrams::default();
-        let sent = [(0.0, 145, true), (0.0, 1055, true), (0.0, 1000, true), (0.0, 300, false), (0.0, 40, false)];
+        let sent = [(0.0, 145, true), (0.0, 1055, true), (0.0, 900, true), (0.0, 300, false), (0.0, 40, false)];
         let begins = sent.map(|(now, size, is_long)| datagrams.begins(now, size, is_long));
         assert_eq!(begins, [true, false, true, false, true]);
         datagrams.begins(1.0, 100, true);

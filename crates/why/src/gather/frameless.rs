@@ -515,7 +515,7 @@ mod tests {
         [1200, 1400, 1200, 1200].into_iter().zip(1..).for_each(|(size, at)| drop(log.sent(10.0, at, size, false)));
         metrics(&mut log, 10.0, json!({"packets_in_flight": 4, "bytes_in_flight": 5000}));
         log.arrived();
-        [1, 3].into_iter().for_each(|number| drop(log.lost(number, Some(1200))));
+        assert_eq!([1, 3].map(|number| log.lost(number, Some(1200))), [1, 3]);
         let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.01});
         assert_eq!(metrics(&mut log, 20.0, came).unwrap().ranges, [(4, 4)]);
         assert_eq!((log.given_up(), log.through), (vec![2], 1200));
@@ -524,7 +524,7 @@ mod tests {
         sizes.into_iter().zip(5..).for_each(|(size, at)| drop(log.sent(30.0, at, size, false)));
         metrics(&mut log, 30.0, json!({"packets_in_flight": 6, "bytes_in_flight": 7400}));
         log.arrived();
-        (6..10).for_each(|number| drop(log.lost(number, Some(1200))));
+        assert!((6..10).all(|number| log.lost(number, Some(1200)) == number));
         let came = json!({"packets_in_flight": 0, "bytes_in_flight": 0, "latest_rtt": 0.011});
         assert_eq!(metrics(&mut log, 41.0, came).unwrap().ranges, [(10, 10)]);
         assert_eq!((log.given_up(), log.through), (vec![5], 1200));
