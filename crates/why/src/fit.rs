@@ -329,7 +329,7 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let round_trip = facts.round_trips().quantile(0.5).unwrap_or_default();
     let timers = facts.late.timers(sender.max_rate.is_some(), !facts.waits.pauses.is_empty(), round_trip);
     sender.host = Host { timers: millis(timers), reads: millis(facts.reads()) };
-    let largest = facts.datagrams.largest.clamp(1200, 65_000);
+    let largest = facts.largest_packet.clamp(1200, 65_000);
     sender.remembers = facts.stack() == Stack::Ours;
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
     sender.mtu_rules = rules::mtu(facts.stack());

@@ -3,7 +3,6 @@
 mod arrivals;
 mod back;
 mod curve;
-mod datagrams;
 mod flight;
 mod frameless;
 mod frames;
@@ -22,7 +21,6 @@ mod window;
 pub(crate) use self::arrivals::Arrivals;
 use self::back::Back;
 pub(crate) use self::curve::Curve;
-use self::datagrams::Datagrams;
 use self::flight::Flight;
 pub(crate) use self::flight::Lost;
 use self::frameless::Frameless;
@@ -104,7 +102,7 @@ pub(crate) struct Facts {
     pub(crate) back: Back,
     /// A drop of the path's MTU.
     pub(crate) drop: Option<Drop>,
-    pub(crate) datagrams: Datagrams,
+    pub(crate) largest_packet: u64,
     pub(crate) window: Window,
     writer: Writer,
     /// Whether the first packet was received.
@@ -276,6 +274,7 @@ impl Facts {
 
     fn sent(&mut self, now: f64, data: Data<'_>) {
         let size = size_of(data);
+        self.largest_packet = self.largest_packet.max(size);
         self.writer.header(&self.trace.header);
         self.writer.sent(data);
         self.is_server.get_or_insert(false);
@@ -289,7 +288,7 @@ impl Facts {
         if number.is_none() && self.is_frameless() {
             self.frameless.sent_early(size);
         }
-        self.flight.index += u64::from(self.datagrams.begins(now, size, number.is_none()));
+        self.flight.index += 1;
         if frames.is_ack_eliciting {
             self.silences.sent(now);
         }
