@@ -75,6 +75,26 @@ mod tests {
     }
 
     #[test]
+    fn quinn_and_noq_look_for_the_mtu_by_halves_and_get_past_a_drop_of_it() {
+        use crate::world::{Load, Path, Sender, World};
+        use thalweg_units::{Duration, Rate};
+        assert_eq!([Stack::Quinn, Stack::Noq].map(mtu), [MtuRules::Halving; 2]);
+        assert_eq!([Stack::Quiche, Stack::Ours, Stack::Other].map(mtu), [MtuRules::CommonSizes; 3]);
+        let path = Path::clean(Rate::from_bps(10_000_000), Duration::from_millis(40), 50_000);
+        let load = Load { bytes: 1_000_000, is_up: false, pieces: 1, pause: Duration::ZERO };
+        let sender = Sender {
+            policies: of(Stack::Noq, "cubic").parse().unwrap(),
+            mtu_rules: mtu(Stack::Noq),
+            ..Sender::default()
+        };
+        let whole = World { path, credit: None, sender, load, seed: 1 };
+        let mut dropped = whole.clone();
+        dropped.path.mtu = Some((Duration::from_millis(400), 1350));
+        let took = [&whole, &dropped].map(|world| world.run(None).unwrap().unwrap());
+        assert!(took[0] < took[1] && took[1] < took[0] * 4, "{took:?}");
+    }
+
+    #[test]
     fn the_variants_are_other_rules() {
         for stack in [Stack::Quinn, Stack::Noq, Stack::Quiche, Stack::Other] {
             for controller in ["cubic", "new-reno"] {
