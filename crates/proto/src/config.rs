@@ -51,7 +51,8 @@ pub struct TransportConfig {
     /// Default 1452 (1500-byte Ethernet less the IPv6 and UDP headers). Probes leave only while larger packets would be
     /// of use: as much data waits as fills one, or the application sends datagrams.
     pub max_mtu: u16,
-    /// How path MTU discovery searches, and when it falls back. Default [`MtuRules::CommonSizes`].
+    /// How path MTU discovery searches, and when it falls back. Default [`MtuRules::CommonSizes`]; the
+    /// others are for experiments, and their probes do not wait for the congestion window (RFC 9002 section 7).
     pub mtu_rules: MtuRules,
     /// Largest UDP payload we accept, sent to the peer (RFC 9000 section 18.2), bytes. Default 65527.
     pub max_udp_payload: u16,

@@ -1,6 +1,6 @@
 //! Packetization-layer path MTU discovery (RFC 8899, RFC 9000 section 14.3).
 //!
-//! Sizes are UDP payloads in bytes. Two independent parts:
+//! Sizes are UDP payloads in bytes. Two independent parts, as they are by default ([`MtuRules`] has others):
 //! - the **search** raises the size by probes: packets of PING and PADDING that nobody misses when they are lost, one
 //!   in flight at a time, the hoped-for maximum first, then a bisection of sizes that real paths have;
 //! - the **black-hole detector** lowers it when the path has shrunk: only if again and again large packets are lost
@@ -160,10 +160,13 @@ impl MtuDiscovery {
 
     /// The size for datagrams of the `pto_count`-th consecutive probe timeout (1 for the first).
     ///
-    /// From the second on it is the minimum: if the path has shrunk, nothing else arrives, and without arrivals nothing
-    /// can be learnt.
+    /// From the second on it is the minimum, and by [`MtuRules::Halving`] from the first: if the path has shrunk,
+    /// nothing else arrives, and without arrivals nothing can be learnt.
     pub fn pto_size(&self, pto_count: u32) -> u16 {
-        let small_from = if self.probes_last() { 1 } else { SMALL_FROM_PTO };
+        let small_from = match self.config.rules {
+            MtuRules::CommonSizes => SMALL_FROM_PTO,
+            MtuRules::Halving => 1,
+        };
         if pto_count >= small_from { self.config.min } else { self.current }
     }
 
@@ -238,6 +241,7 @@ impl MtuDiscovery {
         *in_flight = None;
         *lost += 1;
         let (size, too_large) = (*size, *lost >= self.config.probes);
+        // quinn and noq ignore it.
         self.late_probe = Some((number, size)).filter(|_| self.config.rules == MtuRules::CommonSizes);
         if too_large {
             self.search_below(now, size);

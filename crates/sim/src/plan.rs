@@ -234,7 +234,8 @@ pub struct HostModel {
     /// Drawn evenly for each turn of the program, from zero to this, on top of the two delays above.
     pub spread: Duration,
     /// On top of them, from the arrival of a datagram of QUIC's handshake (a long header, RFC 9000 section 17.2) to the
-    /// moment the program sees it, which checks signatures and agrees on keys meanwhile.
+    /// moment the program sees it, which checks signatures and agrees on keys meanwhile. What arrives before that
+    /// brings it forward: both are seen together.
     pub handshake: Duration,
     /// The machine stands still now and then; `None`: never.
     pub pauses: Option<Pauses>,

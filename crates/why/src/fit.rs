@@ -333,7 +333,8 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     sender.remembers = facts.stack() == Stack::Ours;
     sender.max_datagram = u16::try_from(largest).unwrap_or(1452);
     sender.mtu_rules = rules::mtu(facts.stack());
-    // A search by halves that has not come to its end says nothing of it.
+    // A search by halves may not have come to its end, and the largest packet then says nothing of it. One that has is
+    // repeated by the run, which meets the same path.
     if sender.mtu_rules == MtuRules::Halving {
         sender.max_datagram = sender.max_datagram.max(Sender::default().max_datagram);
     }

@@ -58,19 +58,19 @@ def troubles():
 def table_2():
     """QUIC of `thalweg serve` and `thalweg get`."""
 
-    def row(controller, rate, rtt, name="", queue="1 BDP", down="", both="", chance=False, **more):
+    def row(controller, rate, rtt, name="", queue="1 BDP", down="", both="", chance=False, runs=3, **more):
         flow = Flow("a", "quic", controller, ten_seconds(rate))
         text = path(rate, rtt, queue, down) + (both + "\n" if both else "")
         quick = (controller, rate, rtt, name) == ("shipped", 20, 40, "")
         return Row("2", f"{controller}, {rate} Mbps, {rtt} ms{name}", text, rtt / 1e3, (flow,),
-                   (Check("a", "completion", 0.05 if chance else 0.003),), runs=CHANCE if chance else 3, lab_runs=100,
+                   (Check("a", "completion", 0.05 if chance else 0.003),), runs=CHANCE if chance else runs, lab_runs=100,
                    ranges=True, quick=quick, host="linux", **more)
 
     for rate, rtt in SQUARE:
         yield row("shipped", rate, rtt)
     # Behind 17 packets it depends on chance which of them meets a full queue: the lab's own runs are 5 % apart.
-    for queue, chance in (("0.25", True), ("4", False)):
-        yield row("shipped", 20, 40, f", queue {queue} BDP", f"{round(100_000 * float(queue))} B", chance=chance)
+    for queue, runs in (("0.25", CHANCE), ("4", 3)):
+        yield row("shipped", 20, 40, f", queue {queue} BDP", f"{round(100_000 * float(queue))} B", runs=runs)
     for loss in ("0.1 %", "1 %"):
         yield row("shipped", 20, 40, f", loss {loss}", down=f'loss = "{loss}"', chance=True)
     for name, down, both, chance, more in troubles():

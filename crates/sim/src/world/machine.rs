@@ -6,12 +6,15 @@ use thalweg_units::{Duration, DurationExt, Instant};
 use super::{ORIGIN, World};
 use crate::datagram::{Datagram, whole};
 use crate::departures::Departures;
-use crate::host::{Host, Outbox, Status};
+use crate::host::{Host, IP_UDP_HEADERS, Outbox, Status};
 use crate::plan::HostModel;
 use crate::tap::Seen;
 
-/// The bit of the first byte of a packet that says that its header is long (RFC 9000 section 17.2).
-const LONG_HEADER: u8 = 0x80;
+/// Whether a datagram begins with a packet of QUIC's handshake: a long header that is none of 0-RTT (RFC 9000 section
+/// 17.2).
+fn is_handshake(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first & 0x80 != 0 && first & 0x30 != 0x10)
+}
 
 /// A host and the machine that it runs on.
 pub(super) struct Machine {
@@ -120,10 +123,9 @@ impl Turns {
     }
 
     /// How long after its arrival the program would see a datagram; `None`: at once, whenever it comes.
-    fn receive_delay(&self, datagram: &[u8]) -> Option<Duration> {
+    fn receive_delay(&self, is_handshake: bool) -> Option<Duration> {
         let HostModel { receive_delay, spread, handshake, pauses, .. } = self.model;
         let is_ideal = receive_delay.is_zero() && spread.is_zero() && handshake.is_zero() && pauses.is_none();
-        let is_handshake = datagram.first().is_some_and(|first| first & LONG_HEADER != 0);
         (!is_ideal).then(|| receive_delay + self.late + if is_handshake { handshake } else { Duration::ZERO })
     }
 }
@@ -158,7 +160,8 @@ impl World<'_> {
     pub(super) fn arrive(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
         self.watch(index, &packet, false);
         let machine = &mut self.machines[index];
-        let Some(delay) = machine.turns.receive_delay(&packet.payload.bytes) else {
+        let is_handshake = machine.host.overhead() == IP_UDP_HEADERS && is_handshake(&packet.payload.bytes);
+        let Some(delay) = machine.turns.receive_delay(is_handshake) else {
             self.receive(index, packet);
             self.touch(index);
             return;
@@ -306,13 +309,15 @@ mod tests {
         for _ in 0..1000 {
             turns.draw(ORIGIN);
             let late = turns.timer(Some(ORIGIN)).saturating_since(ORIGIN);
-            assert_eq!(turns.receive_delay(&[0x40]), Some(late));
-            assert_eq!(turns.receive_delay(&[0xc0]), Some(late + MODEL.handshake));
+            assert_eq!(turns.receive_delay(false), Some(late));
+            assert_eq!(turns.receive_delay(true), Some(late + MODEL.handshake));
             (least, most) = (least.min(late), most.max(late));
         }
         assert!(least < Duration::from_micros(1) && most > Duration::from_micros(99) && most <= MODEL.spread);
         assert_eq!(turns.timer(None), Instant::FAR_FUTURE);
+        // Initial, Handshake, 0-RTT, 1-RTT.
+        assert_eq!([0xc3, 0xe3, 0xd3, 0x43].map(|first| is_handshake(&[first])), [true, true, false, false]);
         let ideal = Turns::new(HostModel::IDEAL, Streams::new(3).dice("turns"));
-        assert_eq!((ideal.receive_delay(&[0xc0]), ideal.timer(Some(ORIGIN))), (None, ORIGIN));
+        assert_eq!((ideal.receive_delay(true), ideal.timer(Some(ORIGIN))), (None, ORIGIN));
     }
 }

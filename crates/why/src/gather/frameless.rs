@@ -24,7 +24,8 @@ const AROUND: u64 = 31;
 const FIELD: u64 = 6;
 /// Packets that are watched at a time.
 const WATCHED: usize = 1 << 16;
-/// So many packets in a row are not lost by chance right after a probe for the MTU.
+/// Losses right after a probe for the MTU that span more packet numbers than this are not told from a burst, and have
+/// taken the probe with them; some between them may still come.
 const MANY: u64 = 3;
 /// Packets that were taken to have arrived, of which a loss may say otherwise.
 const ACKED: usize = 1024;
@@ -273,8 +274,8 @@ impl Frameless {
     }
 
     /// The loss of a probe for the MTU is not told. It has left the flight where packets before and after it were
-    /// declared lost, or many right after it and none that is newer had come; as these are smaller, it has not come
-    /// through.
+    /// declared lost, or many right after it and none that is newer had come; as these are smaller, it has hardly come
+    /// through. Between two losses by chance it may have, and the path is then taken for one with a smaller MTU.
     fn give_up_among_losses(&mut self) {
         let Some((first, last)) = self.lost.take() else { return };
         let mut from = self.flight.partition_point(|sent| sent.number < first);

@@ -268,8 +268,8 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     FlowKey {
         name: "host",
         example: r#""linux""#,
-        doc: r#""ideal" (default), "linux" (a virtual machine: programs run up to 0.1 ms late, handshakes cost 0.4
-              ms at each end, and there are pauses), "linux-coarse" (timers at whole milliseconds as well), or
+        doc: r#""ideal" (default), "linux" (a virtual machine: programs run up to 0.1 ms late, QUIC handshakes
+              cost 0.4 ms at each end, and there are pauses), "linux-coarse" (timers at whole milliseconds as well), or
               { timer, wake, receive, nic, batch }"#,
         read: |draft, field| {
             let host = field.map_or(Some(HostModel::IDEAL), |field| host(&field));
