@@ -103,9 +103,11 @@ impl Connection {
                 sent = self.transmit_mtu_probe(now, key, false, buf);
                 is_data &= sent.is_none();
             }
-            let sent = sent
-                .or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf))
-                .or_else(|| if carries_data { self.transmit_mtu_probe(now, key, true, buf) } else { None });
+            let mut sent = sent.or_else(|| self.transmit_batch(now, key, max_segments, carries_data, buf));
+            if sent.is_none() && carries_data {
+                sent = self.transmit_mtu_probe(now, key, true, buf);
+                is_data &= sent.is_none();
+            }
             let Some(batch) = sent else { continue };
             if let Some(set) = self.paths.set_mut(id) {
                 set.on_spoken(now);

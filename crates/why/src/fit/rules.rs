@@ -90,8 +90,11 @@ mod tests {
         let whole = World { path, credit: None, sender, load, seed: 1 };
         let mut dropped = whole.clone();
         dropped.path.mtu = Some((Duration::from_millis(400), 1350));
-        let took = [&whole, &dropped].map(|world| world.run(None).unwrap().unwrap());
+        let mut by_sizes = dropped.clone();
+        by_sizes.sender.mtu_rules = MtuRules::CommonSizes;
+        let took = [&whole, &dropped, &by_sizes].map(|world| world.run(None).unwrap().unwrap());
         assert!(took[0] < took[1] && took[1] < took[0] * 4, "{took:?}");
+        assert_ne!(took[1], took[2], "the rules that we ship notice a drop at another time");
     }
 
     #[test]
