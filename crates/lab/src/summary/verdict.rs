@@ -213,8 +213,11 @@ pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
     };
     for expectation in scenario.expectations.iter().chain(&scenario.known).filter(judged) {
         for (point, _) in scenario.points.iter().enumerate() {
+            if !speaks_of(scenario, expectation, point) {
+                continue;
+            }
             let base = expectation.base().map(|base| sibling(scenario, point, base));
-            if !speaks_of(scenario, expectation, point) || base == Some(Some(point)) {
+            if base == Some(Some(point)) {
                 continue;
             }
             for subject in subjects(scenario, point, expectation.metric.scope) {

@@ -123,10 +123,10 @@ impl Turns {
     }
 
     /// How long after its arrival the program would see a datagram; `None`: at once, whenever it comes.
-    fn receive_delay(&self, is_handshake: bool) -> Option<Duration> {
+    fn receive_delay(&self, is_handshake: impl FnOnce() -> bool) -> Option<Duration> {
         let HostModel { receive_delay, spread, handshake, pauses, .. } = self.model;
         let is_ideal = receive_delay.is_zero() && spread.is_zero() && handshake.is_zero() && pauses.is_none();
-        (!is_ideal).then(|| receive_delay + self.late + if is_handshake { handshake } else { Duration::ZERO })
+        (!is_ideal).then(|| receive_delay + self.late + if is_handshake() { handshake } else { Duration::ZERO })
     }
 }
 
@@ -160,7 +160,7 @@ impl World<'_> {
     pub(super) fn arrive(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
         self.watch(index, &packet, false);
         let machine = &mut self.machines[index];
-        let is_handshake = machine.host.overhead() == IP_UDP_HEADERS && is_handshake(&packet.payload.bytes);
+        let is_handshake = || machine.host.overhead() == IP_UDP_HEADERS && is_handshake(&packet.payload.bytes);
         let Some(delay) = machine.turns.receive_delay(is_handshake) else {
             self.receive(index, packet);
             self.touch(index);
@@ -309,8 +309,8 @@ mod tests {
         for _ in 0..1000 {
             turns.draw(ORIGIN);
             let late = turns.timer(Some(ORIGIN)).saturating_since(ORIGIN);
-            assert_eq!(turns.receive_delay(false), Some(late));
-            assert_eq!(turns.receive_delay(true), Some(late + MODEL.handshake));
+            assert_eq!(turns.receive_delay(|| false), Some(late));
+            assert_eq!(turns.receive_delay(|| true), Some(late + MODEL.handshake));
             (least, most) = (least.min(late), most.max(late));
         }
         assert!(least < Duration::from_micros(1) && most > Duration::from_micros(99) && most <= MODEL.spread);
@@ -318,6 +318,6 @@ mod tests {
         // Initial, Handshake, 0-RTT, 1-RTT.
         assert_eq!([0xc3, 0xe3, 0xd3, 0x43].map(|first| is_handshake(&[first])), [true, true, false, false]);
         let ideal = Turns::new(HostModel::IDEAL, Streams::new(3).dice("turns"));
-        assert_eq!((ideal.receive_delay(true), ideal.timer(Some(ORIGIN))), (None, ORIGIN));
+        assert_eq!((ideal.receive_delay(|| true), ideal.timer(Some(ORIGIN))), (None, ORIGIN));
     }
 }

@@ -8,6 +8,7 @@
 //! an answer: then the next metric has them in flight.
 
 use std::collections::VecDeque;
+use std::ops::RangeBounds;
 
 use super::flight::LEAST_MTU;
 use super::frames::{Ack, Frames, Piece};
@@ -224,8 +225,9 @@ impl Frameless {
         let mut acked = match count {
             // Nothing is on its way, whatever was taken to be.
             _ if packets == 0 && count > 0 => {
+                // Nothing new has come, and so no probe for the MTU.
                 if sample.is_none() {
-                    self.give_up();
+                    self.give_up(..);
                 }
                 (0..self.flight.len()).collect()
             }
@@ -278,32 +280,23 @@ impl Frameless {
     /// through. Between two losses by chance it may have, and the path is then taken for one with a smaller MTU.
     fn give_up_among_losses(&mut self) {
         let Some((first, last)) = self.lost.take() else { return };
-        let mut from = self.flight.partition_point(|sent| sent.number < first);
-        let is_right_before = |sent: &Sent| {
-            sent.is_probe && sent.number.checked_add(1) == Some(first) && Some(sent.number) > self.largest
-        };
-        let is_run = last.saturating_sub(first) >= MANY;
-        if is_run && from.checked_sub(1).and_then(|before| self.flight.get(before)).is_some_and(is_right_before) {
-            from -= 1;
-        }
-        let to = self.flight.partition_point(|sent| sent.number < last);
-        let probes: Vec<Sent> = self.flight.range(from..to).filter(|sent| sent.is_probe).copied().collect();
-        for probe in probes {
-            self.flight.retain(|sent| sent.number != probe.number);
-            self.count(probe.size, false);
-            self.given_up.push(probe.number);
-        }
+        let before = first.checked_sub(1).filter(|before| last - first >= MANY && Some(*before) > self.largest);
+        let (probes, bytes) = self.give_up(before.unwrap_or(first)..last);
+        self.in_flight = (self.in_flight.0.saturating_sub(probes), self.in_flight.1.saturating_sub(bytes));
     }
 
-    /// Nothing is on its way any more, and nothing new has come: probes for the MTU have not.
-    fn give_up(&mut self) {
-        let given_up = &mut self.given_up;
+    /// Probes for the MTU with these numbers have not come; how many there were, and their bytes.
+    fn give_up(&mut self, numbers: impl RangeBounds<u64>) -> (u64, u64) {
+        let (given_up, mut gone) = (&mut self.given_up, (0, 0));
         self.flight.retain(|sent| {
-            if sent.is_probe {
+            let is_given_up = sent.is_probe && numbers.contains(&sent.number);
+            if is_given_up {
                 given_up.push(sent.number);
+                gone = (gone.0 + 1, u64::saturating_add(gone.1, sent.size));
             }
-            !sent.is_probe
+            !is_given_up
         });
+        gone
     }
 
     /// The places of so many packets, and bytes, that were acknowledged; `sample` is when the newest of them was sent,
