@@ -43,6 +43,9 @@ const COMPRESSION: Duration = Duration::from_millis(1);
 const COMPRESSION_SHARE: u32 = 20;
 /// The window that is offered at first (half of `tcp_rmem`).
 const FIRST_WINDOW: u64 = 65_536;
+/// What that window grows to as segments come, before any round trip is measured: `tcp_rmem` less what buffers cost (a
+/// segment of 1,448 bytes takes one of 2,304, and Linux keeps that share in 256ths).
+const FIRST_LIMIT: u64 = 131_072 / 256 * (1_448 * 256 / 2_304);
 /// Segments that are expected in the first round trip (`TCP_INIT_CWND`).
 const FIRST_SEGMENTS: u64 = 10;
 /// Segments closer together than this are still in the ring of the network interface when it is looked at.
@@ -173,7 +176,7 @@ impl Receiver {
             },
             offer: Offer {
                 window: FIRST_WINDOW,
-                limit: FIRST_WINDOW,
+                limit: FIRST_LIMIT,
                 since: Instant::ZERO,
                 from: 0,
                 most: FIRST_SEGMENTS * u64::from(segment_size),
@@ -323,7 +326,8 @@ impl Receiver {
             TcpAcks::EverySecond => self.owed.waiting >= SEGMENTS_PER_ACK,
             TcpAcks::Linux => {
                 if is_full && self.offer.on_segment(now, self.next, self.segment_size) {
-                    self.owed.quick = self.owed.quick.max(1);
+                    // An even number becomes odd: what is left of the quick ACKs lasts as long as the window opens.
+                    self.owed.quick |= 1;
                 }
                 self.owed.quick > 0 || self.next - self.told > self.segment_size || is_full && is_pushed
             }
@@ -474,12 +478,39 @@ mod tests {
         receiver
     }
 
+    impl Receiver {
+        /// No quick ACKs are left, and the window is as large as it gets.
+        fn settle(&mut self) {
+            self.owed.quick = 0;
+            self.offer.window = self.offer.limit;
+        }
+    }
+
     #[test]
-    fn linux_acknowledges_each_of_the_first_16_and_then_every_second() {
+    fn linux_acknowledges_each_of_the_first_22_and_then_every_second() {
+        // As Linux 6.18 does: 16, and six that open the window from 65,536 to 81,920 bytes.
+        let mut receiver = Receiver::new(TcpConfig { offload: false, ..TcpConfig::new(TcpProfile::Linux) }, 1_448);
+        let told: Vec<bool> = (0..26)
+            .map(|number: u64| {
+                receiver.on_segment(at(number), number * 1_448, (number + 1) * 1_448, Ecn::NotEct, 0);
+                let is_due = receiver.is_due(at(number));
+                if is_due {
+                    receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
+                }
+                is_due
+            })
+            .collect();
+        assert_eq!(told[..22], [true; 22]);
+        assert_eq!(told[22..], [false, true, false, true]);
+    }
+
+    #[test]
+    fn linux_acknowledges_each_again_after_a_duplicate() {
         let mut receiver = linux(false);
-        let told: Vec<bool> = (0..20).map(|number| segment(&mut receiver, number, number).is_some()).collect();
-        assert_eq!(told[..16], [true; 16]);
-        assert_eq!(told[16..], [false, true, false, true]);
+        receiver.settle();
+        for number in 0..20 {
+            segment(&mut receiver, number, number);
+        }
         // What lies beyond a hole changes nothing, what comes twice begins anew.
         segment(&mut receiver, 20, 21);
         assert!(segment(&mut receiver, 20, 20).is_some() && segment(&mut receiver, 20, 22).is_none());
@@ -490,7 +521,7 @@ mod tests {
     #[test]
     fn linux_acknowledges_the_end_of_a_burst_at_once() {
         let mut receiver = linux(false);
-        receiver.owed.quick = 0;
+        receiver.settle();
         assert!(segment(&mut receiver, 0, 0).is_none());
         receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
         receiver.on_segment(at(1), 1_000, 2_000, Ecn::NotEct, PSH);
@@ -500,7 +531,7 @@ mod tests {
     #[test]
     fn linux_acknowledges_each_segment_while_the_window_that_it_offers_opens() {
         let mut receiver = linux(false);
-        receiver.owed.quick = 0;
+        receiver.settle();
         receiver.on_echo(1_000, 1, Duration::from_millis(100));
         // 40 segments in a round trip where 10 were expected: the limit rises, and each opens the window by two.
         for number in 0..40 {
@@ -514,7 +545,7 @@ mod tests {
     #[test]
     fn linux_delays_by_40_ms_and_by_more_where_segments_come_seldom() {
         let mut receiver = linux(false);
-        receiver.owed.quick = 0;
+        receiver.settle();
         segment(&mut receiver, 0, 0);
         assert_eq!(receiver.timer(), Some(at(40)));
         receiver.set_rtt(Duration::from_secs(2));
@@ -539,7 +570,7 @@ mod tests {
     #[test]
     fn what_the_interface_merges_is_answered_once() {
         let mut receiver = linux(true);
-        receiver.owed.quick = 0;
+        receiver.settle();
         let mut acks = 0;
         for number in 0..1_000u64 {
             let now = at(1) + Duration::from_micros(12 * number);

@@ -146,7 +146,8 @@ impl Start for HyStart {
         if event.round.started {
             self.begin_round(event.now);
         }
-        if !event.has_rtt_sample {
+        // What TCP's handshake took is the sample of an ACK for no data. Linux tells its controllers of those for data.
+        if !event.has_rtt_sample || event.acked == 0 {
             return opened;
         }
         match self.judge(view, event.rtt.exit) {
@@ -322,6 +323,15 @@ mod tests {
             run.ack(ms(1), index == 0, None);
         }
         assert_eq!((run.exit, run.window), (None, before + 200 * DATAGRAM));
+    }
+
+    #[test]
+    fn what_a_handshake_of_tcp_took_is_not_the_path() {
+        let mut run = Run::new(true, LOW);
+        let event = run.scene.ack(0, Some(ms(50)), true);
+        run.start.on_ack(View::new(event.now, LOW, DATAGRAM, ms(50)), &event);
+        run.round(&[60; 9]);
+        assert_eq!(run.round(&[60; 20]), None, "10 ms more than the handshake");
     }
 
     #[test]
