@@ -26,10 +26,12 @@ def flow_text(flow, start):
     return lines
 
 
-def scenario(row):
+def scenario(row, seed=None):
+    """The scenario of a row, or of one seed of a row whose flows begin alike."""
+    starts = [row.start for _ in row.flows] if seed is None else row.starts(seed)
     lines = [f'title = "{row.name}"', 'question = "What does the wire do?"',
              # Servers of other stacks have no null cipher.
-             f"seeds = {row.lab_runs or row.runs}", f'crypto = "{"real" if row.rival else "null"}"',
+             f"seeds = {1 if seed else row.lab_runs or row.runs}", f'crypto = "{"real" if row.rival else "null"}"',
              f'record = "{"all" if any(flow.stack == "tcp" for flow in row.flows) else "none"}"']
     if row.seconds:
         # Flows begin at once, so that both have the same time.
@@ -38,8 +40,8 @@ def scenario(row):
         lines += ['time_limit = "200 s"']
     lines.append(f'host_delay = "{row.host_delay}"')
     lines += ["", "[path.link]", row.path.rstrip()]
-    for flow in row.flows:
-        lines += ["", *flow_text(flow, row.start)]
+    for flow, start in zip(row.flows, starts):
+        lines += ["", *flow_text(flow, start)]
         if row.host:
             lines.append(f'host = "{row.host}"')
         if flow.stack == "tcp":
@@ -57,10 +59,22 @@ def run(program, row, folder, threads):
         return {}, ""
     if row.rival:
         program = rivals.lab_program()
-    file = folder / "lab.toml"
-    file.write_text(scenario(row))
-    out = folder / "lab"
-    command = [program, "lab", "run", file, "--out", out, "--quiet", "--threads", str(threads)]
+    if not row.begins_alike:
+        return carried_out(program, row, folder, scenario(row), threads)
+    found, decisions = {}, hashlib.sha256()
+    for seed in range(1, row.runs + 1):
+        one = folder / f"lab-{seed}"
+        one.mkdir(exist_ok=True)
+        values, decided = carried_out(program, row, one, scenario(row, seed), threads, "--seed", str(seed))
+        found |= values
+        decisions.update(decided.encode())
+    return found, decisions.hexdigest()[:16]
+
+
+def carried_out(program, row, folder, text, threads, *options):
+    file, out = folder / "lab.toml", folder / "lab"
+    file.write_text(text)
+    command = [program, "lab", "run", file, "--out", out, "--quiet", "--threads", str(threads), *options]
     done = subprocess.run(command, capture_output=True, text=True)
     if not (out / "results.json").exists():
         raise RuntimeError(f"{row.name}: the lab failed: {done.stderr.strip()[-2000:]}")

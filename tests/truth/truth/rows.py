@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import random
 import re
 from dataclasses import asdict, dataclass
 
@@ -39,7 +40,7 @@ class Row:
     flows: tuple[Flow, ...]
     checks: tuple[Check, ...]
     runs: int = 3
-    lab_runs: int = 0  # 0: as many as on the wire, with the same seeds
+    lab_runs: int = 0  # 0: as many as on the wire, with the same seeds; so it is where flows begin alike
     seconds: float | None = None  # how long flows without a size run
     # By how much hosts of the lab delay a packet by chance at most. The wire has hosts with delays of their own: this
     # is what made both agree on every third row of tables 2 and 5.
@@ -56,6 +57,17 @@ class Row:
     def rate(self):
         """Mbps of the direction of the data."""
         return float(re.search(r'down = \{ rate = "([\d.]+) Mbps"', self.path)[1])
+
+    def starts(self, seed):
+        """When each flow of a run begins, in seconds: within a round trip of the others, as the lab's flows do."""
+        dice = random.Random(seed)
+        return [dice.uniform(0, self.rtt) if len(self.flows) > 1 else 0.0 for _ in self.flows]
+
+    @property
+    def begins_alike(self):
+        """Whether the lab's flows begin when those on the wire do. It is known of several that begin at once: who is
+        first decides how long the starts of the others last. A program takes its time to begin."""
+        return len(self.flows) > 1 and all(flow.stack == "tcp" for flow in self.flows)
 
     @property
     def short_queue(self):

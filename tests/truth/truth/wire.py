@@ -1,7 +1,6 @@
 """The wire's side of a row: runs behind `thalweg emulate`, and what is read from them."""
 
 import json
-import random
 import shutil
 import subprocess
 import sys
@@ -19,11 +18,8 @@ PORT = 5001
 
 
 def plan(row, scratch, folder, seed, program):
-    rng = random.Random(seed)
     flows = []
-    for number, flow in enumerate(row.flows):
-        # Flows of the lab begin within a round trip of each other.
-        offset = rng.uniform(0, row.rtt) if len(row.flows) > 1 else 0.0
+    for number, (flow, offset) in enumerate(zip(row.flows, row.starts(seed))):
         one = {"name": flow.name, "stack": flow.stack, "size": flow.size, "congestion": flow.controller,
                "port": PORT + number, "offset": offset}
         if flow.stack == "quic":

@@ -167,7 +167,7 @@ impl Receiver {
             told: 0,
             owed: Owed {
                 waiting: 0,
-                quick: QUICK_ACKS,
+                quick: 0,
                 pace: delay,
                 duplicates: 0,
                 compressed: 0,
@@ -252,6 +252,9 @@ impl Receiver {
             self.owed.is_due = true;
         }
         let before = self.latest.replace(now);
+        if before.is_none() {
+            self.owed.quick = QUICK_ACKS;
+        }
         if end <= self.next {
             self.duplicate = Some((start, end));
             self.owed.is_due = true;
@@ -481,6 +484,7 @@ mod tests {
     impl Receiver {
         /// No quick ACKs are left, and the window is as large as it gets.
         fn settle(&mut self) {
+            self.latest = Some(Instant::ZERO);
             self.owed.quick = 0;
             self.offer.window = self.offer.limit;
         }
