@@ -49,8 +49,8 @@ where
     match read_for_path(request.uri().path()) {
         Ok(body) => {
             stream.send_response(Response::builder().header("content-length", body.len()).body(())?).await?;
-            // As programs that read a file do. quinn counts a piece as buffered until all of it is acknowledged: with one
-            // piece as large as its send buffer, the connection is silent for a round trip at each such piece's end.
+            // As programs that read a file do. quinn counts a piece as buffered until all of it is acknowledged: where
+            // one piece fills its send buffer, the connection is silent for a round trip at the end of each.
             let mut body = Bytes::from(body);
             while !body.is_empty() {
                 stream.send_data(body.split_to(body.len().min(PIECE))).await?;

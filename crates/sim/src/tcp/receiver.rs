@@ -165,15 +165,7 @@ impl Receiver {
             acks: config.acks,
             merges: config.offload,
             told: 0,
-            owed: Owed {
-                waiting: 0,
-                quick: 0,
-                pace: delay,
-                duplicates: 0,
-                compressed: 0,
-                at: None,
-                is_due: false,
-            },
+            owed: Owed { waiting: 0, quick: 0, pace: delay, duplicates: 0, compressed: 0, at: None, is_due: false },
             offer: Offer {
                 window: FIRST_WINDOW,
                 limit: FIRST_LIMIT,

@@ -16,7 +16,7 @@ pub(super) fn assumed(facts: &Facts) -> String {
 /// How the stack that wrote the log finds the size of its packets.
 pub(super) fn mtu(stack: Stack) -> MtuRules {
     match stack {
-        Stack::Quinn | Stack::Noq => MtuRules::Halving,
+        Stack::Quinn | Stack::Noq | Stack::QuicGo => MtuRules::Halving,
         Stack::Quiche | Stack::Ours | Stack::Other => MtuRules::CommonSizes,
     }
 }
@@ -26,6 +26,9 @@ const OF_BOTH: &str = "start=standard, reordering=fixed, pacing-rtt=smoothed, gr
 
 /// quiche does not pace.
 const OF_QUICHE: &str = "start=hystart++, reordering=counting, pacing=off";
+
+/// Its slow start has the delay test of Linux's, and its packets are paced at 5/4 in it, too.
+const OF_QUIC_GO: &str = "start=hystart, reordering=adaptive, pacing-rtt=smoothed";
 
 fn of(stack: Stack, controller: &str) -> String {
     let is_cubic = controller == "cubic";
@@ -37,6 +40,8 @@ fn of(stack: Stack, controller: &str) -> String {
         // Only its CUBIC undoes reductions: those by few losses, whether or not the packets were lost.
         Stack::Quiche if is_cubic => ("forgetful-cubic", OF_QUICHE, "undo=few"),
         Stack::Quiche => (controller, OF_QUICHE, "undo=off"),
+        // Whatever the window is reduced by, it is NewReno's.
+        Stack::QuicGo => ("gentle-reno", OF_QUIC_GO, "undo=episode, pacing=bursts"),
         Stack::Ours | Stack::Other => (controller, "start=standard, reordering=fixed", "undo=off"),
     };
     format!("controller={controller}, {common}, {own}, {OF_RFC}")

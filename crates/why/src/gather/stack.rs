@@ -10,6 +10,7 @@ pub(crate) enum Stack {
     Quinn,
     Noq,
     Quiche,
+    QuicGo,
     #[default]
     Other,
 }
@@ -35,7 +36,8 @@ impl Writer {
             self.stack = Stack::Ours;
         } else if self.stack == Stack::Other {
             let title = header.title.as_deref().unwrap_or_default().to_ascii_lowercase();
-            let names = [("quiche", Stack::Quiche), ("quinn", Stack::Quinn), ("noq", Stack::Noq)];
+            let names =
+                [("quiche", Stack::Quiche), ("quinn", Stack::Quinn), ("noq", Stack::Noq), ("quic-go", Stack::QuicGo)];
             self.stack = names.into_iter().find(|(name, _)| title.contains(name)).map_or(Stack::Other, |named| named.1);
         }
     }

@@ -74,6 +74,10 @@ algorithms! {
             |_| Box::new(Lia::default());
     } default Regain
     study {
+        GentleReno "gentle-reno",
+            "as new-reno, but congestion leaves 7/10 of the window (quic-go)",
+            "to compare with quic-go; where packets are lost by chance it is a little faster than new-reno",
+            |_| Box::new(NewReno::gentle());
         ForgetfulCubic "forgetful-cubic",
             "as cubic, but where a reduction is taken back, W_est (RFC 9438 section 4.3) stays reduced (quiche)",
             "to compare with quiche, with undo=few; where packets are late it hardly grows beyond what it had",

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! Bytes are counted, not ACKs, so that it does not matter how many packets the peer acknowledges at a time.
+//! quic-go leaves 7/10 of the window where RFC 9002 leaves half.
 
 use thalweg_units::{Instant, math};
 
@@ -14,14 +15,33 @@ use crate::congestion::view::View;
 
 /// What congestion leaves of the window (kLossReductionFactor, RFC 9002 appendix B.1) …
 const BETA: (u64, u64) = (1, 2);
+/// … what quic-go does (`renoBeta`) …
+#[cfg(feature = "study")]
+const GENTLE_BETA: (u64, u64) = (7, 10);
 /// … and what a mark does with `mark=abe` (RFC 8511 section 3.1).
 const BETA_ECN: (u64, u64) = (4, 5);
 
 /// See the [module](self).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct NewReno {
     /// Bytes acknowledged since the window last grew.
     acked: u64,
+    /// What congestion leaves of the window.
+    beta: (u64, u64),
+}
+
+impl Default for NewReno {
+    fn default() -> NewReno {
+        NewReno { acked: 0, beta: BETA }
+    }
+}
+
+impl NewReno {
+    /// As quic-go has it.
+    #[cfg(feature = "study")]
+    pub(crate) fn gentle() -> NewReno {
+        NewReno { beta: GENTLE_BETA, ..NewReno::default() }
+    }
 }
 
 impl Growth for NewReno {
@@ -38,15 +58,17 @@ impl Growth for NewReno {
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         self.acked = 0;
         let (part, whole) = match signal {
-            Signal::Loss | Signal::Mark => BETA,
+            Signal::Loss | Signal::Mark => self.beta,
             Signal::AbeMark => BETA_ECN,
         };
         math::mul_div(view.window, part, whole)
     }
 
-    /// A tooth climbs half a window, a datagram per round trip.
+    /// A tooth climbs what congestion took from the window, a datagram per round trip.
     fn cycle(&self, view: View) -> u32 {
-        u32::try_from(view.window / view.datagram.max(1)).unwrap_or(u32::MAX)
+        let (part, whole) = self.beta;
+        let climb = math::mul_div(view.window, whole - part, part) / view.datagram.max(1);
+        u32::try_from(climb).unwrap_or(u32::MAX)
     }
 
     fn on_start_exit(&mut self, _view: View) {
@@ -89,6 +111,14 @@ mod tests {
     #[test]
     fn rfc9002_7_3_2_congestion_halves_the_window() {
         assert_eq!(NewReno::default().reduce(view(24_000), Signal::Loss), 12_000);
+    }
+
+    #[test]
+    #[cfg(feature = "study")]
+    fn quic_go_keeps_seven_tenths_and_climbs_the_rest_sooner() {
+        assert_eq!(NewReno::gentle().reduce(view(24_000), Signal::Loss), 16_800);
+        assert_eq!(NewReno::gentle().reduce(view(24_000), Signal::AbeMark), 19_200);
+        assert_eq!(NewReno::gentle().cycle(view(16_800)), 6);
     }
 
     #[test]
