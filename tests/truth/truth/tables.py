@@ -8,8 +8,8 @@ from .rows import Check, Flow, Row, path, ten_seconds
 
 SHORT_QUEUES = Path(__file__).resolve().parents[3] / "scenarios/beside/short-queues.toml"
 
-# Where all is the kernel, and no program decides when a packet leaves. On every third row of table 4 with four flows, 165,
-# 163, 165 and 157 of 200 starts end at the same segment as on the wire with 20, 50, 100 and 200 us.
+# Where all is the kernel, and no program decides when a packet leaves. On every third row of table 4 with four flows,
+# 165, 163, 165 and 157 of 200 starts end at the same segment as on the wire with 20, 50, 100 and 200 us.
 KERNEL = "50 us"
 
 # A figure that chance or a race of two flows decides is the median of ten runs.
