@@ -170,8 +170,8 @@ impl Episode {
 
     /// A loss belongs to the latest reduction.
     pub(super) fn on_lost(&mut self) {
-        // What a mark began goes on as the repair of a loss, and ends at the same point (`high_seq` in Linux). If something
-        // that left after the mark is lost too, the window is reduced once more, then.
+        // What a mark began goes on as the repair of a loss, and ends at the same point (`high_seq` in Linux). What left
+        // after the mark and is lost too reduces the window once more, then.
         self.sequence.is_marked &= !(self.profile.reduces_once && self.is_open());
         if let Some(undo) = &mut self.undo {
             undo.on_lost(self.number);
