@@ -170,7 +170,7 @@ impl Episode {
 
     /// A loss belongs to the latest reduction.
     pub(super) fn on_lost(&mut self) {
-        // What a mark began goes on as the repair of a loss, and ends at the same point (`high_seq` in Linux). What left
+        // What a mark began goes on as the repair of a loss, and ends at the same point (Linux: `high_seq`). What left
         // after the mark and is lost too reduces the window once more, then.
         self.sequence.is_marked &= !(self.profile.reduces_once && self.is_open());
         if let Some(undo) = &mut self.undo {
