@@ -123,6 +123,9 @@ pub struct Profile {
     /// datagram per round trip (`bictcp_update`); RFC 9438 section 4.3 has a whole one beyond the window that the
     /// reduction began from.
     pub keeps_alpha: bool,
+    /// Whether windows are whole datagrams, as in Linux (`snd_cwnd`): what a reduction leaves is rounded down, and
+    /// `controller=cubic` grows by a datagram at a time, towards the next whole one above its function.
+    pub whole_windows: bool,
 }
 
 impl Profile {
@@ -140,6 +143,7 @@ impl Profile {
         least_growth: None,
         reduces_once: false,
         keeps_alpha: false,
+        whole_windows: false,
     };
 
     /// RFC 5681 with SACK (RFC 6675).
@@ -156,6 +160,7 @@ impl Profile {
         least_growth: None,
         reduces_once: false,
         keeps_alpha: false,
+        whole_windows: false,
     };
 }
 

@@ -2,6 +2,10 @@
 
 use std::collections::VecDeque;
 
+use thalweg_units::{Duration, Instant};
+
+use super::settings::TcpAcks;
+
 /// A transmission, in order of time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
@@ -20,8 +24,10 @@ pub(super) struct Order {
     pub(super) base: u64,
     /// Delivered slots in the ring.
     pub(super) delivered: u64,
-    /// The newest transmission that was delivered.
-    newest: Option<u64>,
+    /// The newest transmission that was delivered, and when it left.
+    newest: Option<(u64, Instant)>,
+    /// Something arrived that had been declared lost.
+    pub(super) is_mixed: bool,
 }
 
 impl Order {
@@ -41,12 +47,17 @@ impl Order {
 
     /// The newest transmission that was delivered.
     pub(super) fn newest(&self) -> Option<u64> {
-        self.newest
+        self.newest.map(|(ordinal, _)| ordinal)
     }
 
-    /// The transmission at this place arrived.
-    pub(super) fn deliver(&mut self, ordinal: u64) {
-        self.newest = self.newest.max(Some(ordinal));
+    /// Whether what left so much later than `sent` was delivered.
+    pub(super) fn is_outrun(&self, sent: Instant, window: Option<Duration>) -> bool {
+        window.zip(self.newest).is_some_and(|(window, (_, newest))| sent + window <= newest)
+    }
+
+    /// The transmission at this place, which left then, arrived.
+    pub(super) fn deliver(&mut self, ordinal: u64, sent: Instant) {
+        self.newest = self.newest.max(Some((ordinal, sent)));
         self.delivered += u64::from(self.set(ordinal, Slot::Delivered));
     }
 
@@ -67,5 +78,32 @@ impl Order {
             self.slots.pop_front();
             self.base += 1;
         }
+    }
+}
+
+/// The oldest and the newest first-time transmission that an ACK delivers, by order of sending.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Answered {
+    pub(super) oldest: Option<(u64, Instant)>,
+    pub(super) newest: Option<(u64, Instant)>,
+}
+
+impl Answered {
+    pub(super) fn take_in(&mut self, ordinal: u64, sent: Instant) {
+        if self.oldest.is_none_or(|(oldest, _)| ordinal < oldest) {
+            self.oldest = Some((ordinal, sent));
+        }
+        if self.newest.is_none_or(|(newest, _)| ordinal >= newest) {
+            self.newest = Some((ordinal, sent));
+        }
+    }
+
+    /// When what the smoothed round trip is to be measured from was sent, and what the minimum and the controller go
+    /// by. Linux takes the oldest for the former, so that the delay of an ACK counts (`tcp_clean_rtx_queue`). `stamped`
+    /// stands in where nothing was sent for the first time.
+    pub(super) fn sample(&self, acks: TcpAcks, stamped: Option<Instant>) -> Option<(Instant, Instant)> {
+        let newest = self.newest.map(|(_, sent)| sent).or(stamped)?;
+        let oldest = self.oldest.map(|(_, sent)| sent).filter(|_| acks == TcpAcks::Linux);
+        Some((oldest.unwrap_or(newest), newest))
     }
 }

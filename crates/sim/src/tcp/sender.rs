@@ -21,7 +21,7 @@ use thalweg_units::{Duration, Instant};
 
 use super::bursts::PathView;
 use super::exchange::{Ack, Blocked, Echo, Happening, Transmit};
-use super::order::{Order, Slot};
+use super::order::{Answered, Order, Slot};
 use super::settings::{MinRto, TcpAcks, TcpConfig};
 use super::wire::{MAX_SACKS, newly_marked};
 use crate::result::TcpStats;
@@ -36,6 +36,8 @@ const LINUX_VARIATION: Duration = Duration::from_millis(200);
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
 /// Repeats that are remembered after their acknowledgment, for a report that they were needless.
 const REMEMBERED: usize = 1_024;
+/// Duplicate ACKs that tell a loss (`TCP_FASTRETRANS_THRESH`).
+const DUPLICATES: u64 = 3;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -43,33 +45,6 @@ enum State {
     Delivered,
     /// Declared lost, not sent again yet.
     Lost,
-}
-
-/// The oldest and the newest first-time transmission that an ACK delivers, by order of sending.
-#[derive(Copy, Clone, Debug, Default)]
-struct Answered {
-    oldest: Option<(u64, Instant)>,
-    newest: Option<(u64, Instant)>,
-}
-
-impl Answered {
-    fn take_in(&mut self, ordinal: u64, sent: Instant) {
-        if self.oldest.is_none_or(|(oldest, _)| ordinal < oldest) {
-            self.oldest = Some((ordinal, sent));
-        }
-        if self.newest.is_none_or(|(newest, _)| ordinal >= newest) {
-            self.newest = Some((ordinal, sent));
-        }
-    }
-
-    /// When what the smoothed round trip is to be measured from was sent, and what the minimum and the controller go
-    /// by. Linux takes the oldest for the former, so that the delay of an ACK counts (`tcp_clean_rtx_queue`). `stamped`
-    /// stands in where nothing was sent for the first time.
-    fn sample(&self, acks: TcpAcks, stamped: Option<Instant>) -> Option<(Instant, Instant)> {
-        let newest = self.newest.map(|(_, sent)| sent).or(stamped)?;
-        let oldest = self.oldest.map(|(_, sent)| sent).filter(|_| acks == TcpAcks::Linux);
-        Some((oldest.unwrap_or(newest), newest))
-    }
 }
 
 /// New segments that leave together.
@@ -158,6 +133,8 @@ pub(super) struct Sender {
     /// Starts of lost segments, ascending.
     lost: VecDeque<u64>,
     repeated: VecDeque<Repeated>,
+    /// Something was lost in the episode under way.
+    is_repairing: bool,
     una: u64,
     next: u64,
     /// What the application has written.
@@ -187,6 +164,7 @@ impl Sender {
             sacked: Vec::new(),
             lost: VecDeque::new(),
             repeated: VecDeque::new(),
+            is_repairing: false,
             una: 0,
             next: 0,
             written: 0,
@@ -457,6 +435,7 @@ impl Sender {
         self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
         self.detect_lost(now);
         let outcome = self.path.finish(now);
+        self.is_repairing &= self.path.is_in_episode();
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echo == Echo::Mark && !self.path.is_in_episode();
         if outcome.congestion.is_some() || is_answered {
@@ -506,10 +485,11 @@ impl Sender {
                 if is_first {
                     self.order.forget(ordinal);
                 } else {
-                    self.order.deliver(ordinal);
+                    self.order.deliver(ordinal, sent);
                 }
             }
             State::Lost => {
+                self.order.is_mixed = true;
                 self.path.on_late(now, &segment.record);
                 let length = segment.length;
                 self.note(Happening::Spurious(start, length));
@@ -607,6 +587,7 @@ impl Sender {
         let Some(newest) = self.order.newest() else { return };
         let mut passed = 0;
         self.order.trim();
+        let window = self.reordering_window();
         let mut ordinal = self.order.base;
         while let Some(slot) = self.order.get(ordinal) {
             match slot {
@@ -615,8 +596,12 @@ impl Sender {
                 Slot::Open(_) if ordinal > newest => break,
                 Slot::Open(start) => {
                     let Some(index) = self.index_of(start) else { break };
-                    let span = self.order.len();
-                    match self.path.judge(now, &self.segments[index].record, self.order.delivered - passed, span) {
+                    let (record, span) = (&self.segments[index].record, self.order.len());
+                    let judgement = match self.order.is_outrun(record.sent(), window) {
+                        true => Judgement::Lost(LossTrigger::TimeThreshold),
+                        false => self.path.judge(now, record, self.order.delivered - passed, span),
+                    };
+                    match judgement {
                         Judgement::Lost(trigger) => {
                             self.order.forget(ordinal);
                             self.declare_lost(now, index, trigger);
@@ -633,7 +618,17 @@ impl Sender {
         self.order.trim();
     }
 
+    /// How much earlier than something that was delivered a lost transmission left, in Linux as long as nothing came
+    /// late (`tcp_rack_reo_wnd`). Its timer is not here: the third duplicate ACK comes before it.
+    fn reordering_window(&self) -> Option<Duration> {
+        let rtt = self.path.path().rtt();
+        let is_sure = self.is_repairing || self.order.delivered >= DUPLICATES;
+        let window = if is_sure { Duration::ZERO } else { (rtt.min / 4).min(rtt.smoothed) };
+        (self.config.acks == TcpAcks::Linux && !self.order.is_mixed).then_some(window)
+    }
+
     fn declare_lost(&mut self, now: Instant, index: usize, trigger: LossTrigger) {
+        self.is_repairing = true;
         let segment = &mut self.segments[index];
         let (start, length) = (segment.start, segment.length);
         self.path.on_lost(now, &mut segment.record, start, trigger);

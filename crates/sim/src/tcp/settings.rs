@@ -299,6 +299,7 @@ impl TcpConfig {
             least_growth: NonZeroU8::new(LEAST_GROWTH).filter(|_| is_linux),
             reduces_once: is_linux,
             keeps_alpha: is_linux,
+            whole_windows: is_linux,
             ..Profile::TCP
         }
     }

@@ -121,7 +121,7 @@ pub(crate) struct Cubic {
     epoch: Option<Epoch>,
     /// W_est in 2⁻¹⁶ bytes.
     reno: u64,
-    /// The part of the window's growth that is less than a byte, in 2⁻¹⁶.
+    /// The part of the window's growth that is less than a byte, or a datagram where windows are whole, in 2⁻¹⁶ bytes.
     fraction: u64,
     /// Since when the application has been the limit.
     limited_since: Option<Instant>,
@@ -129,6 +129,8 @@ pub(crate) struct Cubic {
     least_growth: Option<NonZeroU8>,
     /// Whether Reno's increase stays what it is after a reduction.
     keeps_alpha: bool,
+    /// Whether the window grows by whole datagrams.
+    whole_windows: bool,
     /// Whether a reduction that is taken back leaves Reno's window reduced, and whether one just was.
     #[cfg(feature = "study")]
     forgets_reno: bool,
@@ -156,7 +158,12 @@ impl Epoch {
 
 impl Cubic {
     pub(crate) fn new(profile: Profile) -> Cubic {
-        Cubic { least_growth: profile.least_growth, keeps_alpha: profile.keeps_alpha, ..Cubic::default() }
+        Cubic {
+            least_growth: profile.least_growth,
+            keeps_alpha: profile.keeps_alpha,
+            whole_windows: profile.whole_windows,
+            ..Cubic::default()
+        }
     }
 
     /// As quiche has it: a reduction that is taken back leaves what Reno would have reduced.
@@ -210,17 +217,21 @@ impl Growth for Cubic {
             (Some(acks), None) => (acked << FRACTION_BITS) / u64::from(acks.get()),
             _ => 0,
         };
+        let step_size = if self.whole_windows { view.datagram } else { 1 };
+        let reno = reno - reno % step_size;
         if epoch.at(elapsed, view.datagram) < reno && reno.saturating_sub(view.window) << FRACTION_BITS >= least {
             return reno;
         }
         let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
+        let aim = aim.next_multiple_of(step_size);
         let target = aim.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
         let step = mul_div((target - view.window) << FRACTION_BITS, acked, view.window.max(1));
         self.fraction = self.fraction.saturating_add(step.max(least));
         let most = if least > step { u64::MAX } else { target };
-        let window = view.window.saturating_add(self.fraction >> FRACTION_BITS).min(most);
-        self.fraction &= (1 << FRACTION_BITS) - 1;
-        window
+        let grown = self.fraction >> FRACTION_BITS;
+        let grown = grown - grown % step_size;
+        self.fraction -= grown << FRACTION_BITS;
+        view.window.saturating_add(grown).min(most)
     }
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {

@@ -50,6 +50,11 @@ pub(crate) trait Growth: Debug + Send {
         let _ = window;
     }
 
+    /// Whether persistent congestion takes the window down to its minimum (RFC 9002 section 7.6.2).
+    fn collapses(&self) -> bool {
+        true
+    }
+
     /// Persistent congestion: nothing known about the path holds any more.
     fn on_persistent_congestion(&mut self);
 

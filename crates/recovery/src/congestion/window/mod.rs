@@ -75,8 +75,8 @@ algorithms! {
     } default Regain
     study {
         GentleReno "gentle-reno",
-            "as new-reno, but congestion leaves 7/10 of the window (quic-go)",
-            "to compare with quic-go; where packets are lost by chance it is a little faster than new-reno",
+            "as new-reno, but congestion leaves 7/10 of the window, however long it lasts (quic-go)",
+            "to compare with quic-go; after outages it goes on where it was",
             |_| Box::new(NewReno::gentle());
         ForgetfulCubic "forgetful-cubic",
             "as cubic, but where a reduction is taken back, W_est (RFC 9438 section 4.3) stays reduced (quiche)",
@@ -355,6 +355,9 @@ impl Window {
         if let Some(in_flight) = self.flight_before_exit(event, congestion.cause) {
             target = math::mul_div(target, in_flight, view.window.max(1)).min(self.window);
         }
+        if self.context.profile.whole_windows {
+            target -= target % u64::from(self.datagram_size);
+        }
         let target = target.max(self.minimum_threshold());
         if is_starting {
             self.growth.on_congested_start(target);
@@ -528,12 +531,15 @@ impl Controller for Window {
             Some(congestion) => self.reduce(event, congestion),
             None => {}
         }
-        if event.persistent_congestion {
+        if event.persistent_congestion && self.growth.collapses() {
             self.collapse();
         } else if event.congestion.is_none_or(|congestion| matches!(congestion.decrease, Decrease::Share(_)))
             && self.reducing
         {
             self.carry_on_reducing(event);
+            if !self.reducing && self.context.profile.reduces_once {
+                self.grow(event);
+            }
         } else if event.congestion.is_none() {
             self.grow(event);
         }

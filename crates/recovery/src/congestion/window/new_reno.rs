@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Bytes are counted, not ACKs, so that it does not matter how many packets the peer acknowledges at a time.
-//! quic-go leaves 7/10 of the window where RFC 9002 leaves half.
+//! quic-go leaves 7/10 of the window where RFC 9002 leaves half, and knows no persistent congestion.
 
 use thalweg_units::{Instant, math};
 
@@ -26,7 +26,7 @@ const BETA_ECN: (u64, u64) = (4, 5);
 pub(crate) struct NewReno {
     /// Bytes acknowledged since the window last grew.
     acked: u64,
-    /// What congestion leaves of the window.
+    /// What congestion leaves of the window: another part than half is quic-go's.
     beta: (u64, u64),
 }
 
@@ -75,6 +75,10 @@ impl Growth for NewReno {
         self.acked = 0;
     }
 
+    fn collapses(&self) -> bool {
+        self.beta == BETA
+    }
+
     fn on_persistent_congestion(&mut self) {
         self.acked = 0;
     }
@@ -119,6 +123,7 @@ mod tests {
         assert_eq!(NewReno::gentle().reduce(view(24_000), Signal::Loss), 16_800);
         assert_eq!(NewReno::gentle().reduce(view(24_000), Signal::AbeMark), 19_200);
         assert_eq!(NewReno::gentle().cycle(view(16_800)), 6);
+        assert!(!NewReno::gentle().collapses() && NewReno::default().collapses());
     }
 
     #[test]
