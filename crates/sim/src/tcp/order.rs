@@ -28,6 +28,8 @@ pub(super) struct Order {
     newest: Option<(u64, Instant)>,
     /// Something arrived that had been declared lost.
     pub(super) is_mixed: bool,
+    /// Something was lost in the episode under way.
+    pub(super) is_repairing: bool,
 }
 
 impl Order {

@@ -133,8 +133,6 @@ pub(super) struct Sender {
     /// Starts of lost segments, ascending.
     lost: VecDeque<u64>,
     repeated: VecDeque<Repeated>,
-    /// Something was lost in the episode under way.
-    is_repairing: bool,
     una: u64,
     next: u64,
     /// What the application has written.
@@ -164,7 +162,6 @@ impl Sender {
             sacked: Vec::new(),
             lost: VecDeque::new(),
             repeated: VecDeque::new(),
-            is_repairing: false,
             una: 0,
             next: 0,
             written: 0,
@@ -435,7 +432,7 @@ impl Sender {
         self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
         self.detect_lost(now);
         let outcome = self.path.finish(now);
-        self.is_repairing &= self.path.is_in_episode();
+        self.order.is_repairing &= self.path.is_in_episode();
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echo == Echo::Mark && !self.path.is_in_episode();
         if outcome.congestion.is_some() || is_answered {
@@ -622,13 +619,13 @@ impl Sender {
     /// late (`tcp_rack_reo_wnd`). Its timer is not here: the third duplicate ACK comes before it.
     fn reordering_window(&self) -> Option<Duration> {
         let rtt = self.path.path().rtt();
-        let is_sure = self.is_repairing || self.order.delivered >= DUPLICATES;
+        let is_sure = self.order.is_repairing || self.order.delivered >= DUPLICATES;
         let window = if is_sure { Duration::ZERO } else { (rtt.min / 4).min(rtt.smoothed) };
         (self.config.acks == TcpAcks::Linux && !self.order.is_mixed).then_some(window)
     }
 
     fn declare_lost(&mut self, now: Instant, index: usize, trigger: LossTrigger) {
-        self.is_repairing = true;
+        self.order.is_repairing = true;
         let segment = &mut self.segments[index];
         let (start, length) = (segment.start, segment.length);
         self.path.on_lost(now, &mut segment.record, start, trigger);
