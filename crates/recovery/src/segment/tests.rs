@@ -274,3 +274,60 @@ fn only_policies_that_work_by_time_lose_segments_by_time() {
     let segment = path.on_sent(at(0), SEGMENT, 1_000, true);
     assert_eq!(path.judge(at(5), &segment, 3, 20), Judgement::Lost(LossTrigger::PacketThreshold));
 }
+
+/// A path of Linux's TCP: twenty segments of window, pacing off.
+fn linux() -> SegmentPath {
+    let policies = "controller=new-reno, start=standard, pacing=off, reduction=prr, mark=reduce".parse().unwrap();
+    let initial_window = InitialWindow::Datagrams(20);
+    let profile = Profile { initial_window, reduces_once: true, whole_windows: true, ..Profile::TCP };
+    SegmentPath::new(&Config { policies, profile, trace: true, ..Config::default() }, at(0), 1_000)
+}
+
+#[test]
+fn in_linux_an_episode_of_a_mark_ends_where_it_began_to_though_something_is_lost() {
+    let (mut path, mut segments) = (linux(), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    path.on_cumulative_ack(1_000);
+    path.on_delivered(at(100), &segments[0], 0);
+    path.on_ecn_echo(at(100));
+    path.finish(at(100));
+    assert_eq!((path.path().ssthresh(), path.is_in_episode()), (Some(10_000), true));
+    // Sent after the mark: a loss of the same episode, but beyond its end.
+    let mut new = path.on_sent(at(100), SEGMENT, 21_000, true);
+    path.on_lost(at(110), &mut segments[1], 1, LossTrigger::PacketThreshold);
+    path.finish(at(110));
+    assert_eq!(path.path().stats().congestion_events, 1);
+    let repair = path.on_sent(at(110), SEGMENT, 21_000, true);
+    path.on_cumulative_ack(20_000);
+    path.on_delivered(at(210), &repair, 0);
+    segments[2..].iter().for_each(|segment| path.on_delivered(at(210), segment, 0));
+    path.finish(at(210));
+    assert!(!path.is_in_episode());
+    path.on_lost(at(220), &mut new, 20, LossTrigger::PacketThreshold);
+    path.finish(at(220));
+    assert_eq!((path.path().stats().congestion_events, path.path().ssthresh()), (2, Some(5_000)));
+}
+
+#[test]
+fn in_linux_windows_are_whole_segments_and_the_ack_that_ends_an_episode_opens_them() {
+    let (mut path, mut segments) = (linux(), Vec::new());
+    // Slow start opens the window to 21, of which half is ten and a half.
+    fill(&mut path, at(0), &mut segments);
+    path.on_cumulative_ack(1_000);
+    path.on_delivered(at(100), &segments[0], 0);
+    path.finish(at(100));
+    assert_eq!(path.path().window(), 21_000);
+    path.on_lost(at(100), &mut segments[1], 1, LossTrigger::PacketThreshold);
+    path.finish(at(100));
+    assert_eq!(path.path().ssthresh(), Some(10_000));
+    let repair = path.on_sent(at(100), SEGMENT, 20_000, true);
+    segments[2..11].iter().for_each(|segment| path.on_delivered(at(110), segment, 0));
+    path.finish(at(110));
+    // Nine more in one ACK with the repair: ten datagrams, a window, are acknowledged as the episode ends.
+    path.on_cumulative_ack(20_000);
+    path.on_delivered(at(200), &repair, 0);
+    segments[11..].iter().for_each(|segment| path.on_delivered(at(200), segment, 0));
+    path.finish(at(200));
+    assert!(!path.is_in_episode());
+    assert_eq!(path.path().window(), 11_000);
+}

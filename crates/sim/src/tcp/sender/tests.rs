@@ -188,3 +188,25 @@ fn answers_to_what_left_before_a_repair_start_the_timer_anew() {
         assert_eq!(ack(&mut sender, 70_000, &[block, (1_000, 8_000)]), before, "what left after the repair");
     }
 }
+
+/// What left a quarter of the shortest round trip, 5 ms, before something that arrived is lost in Linux, without a third
+/// duplicate ACK.
+#[test]
+fn linux_repairs_what_something_much_later_has_outrun() {
+    for (acks, apart, is_repaired) in
+        [(TcpAcks::Linux, 6_000, true), (TcpAcks::Linux, 4_000, false), (TcpAcks::EverySecond, 6_000, false)]
+    {
+        let mut sender = sender("pacing=off, reordering=fixed", TcpConfig { acks, ..TcpConfig::default() });
+        sender.set_written(1_000);
+        assert!(sender.poll(at(0)).is_ok());
+        sender.set_written(40_000);
+        while sender.poll(at(apart)).is_ok() {}
+        let blocks = [(1_000, 2_000)];
+        sender.on_ack(
+            at(apart + 20_000),
+            Ack { una: 0, blocks: &blocks, echo: Echo::None, has_data: false, stamped: None },
+        );
+        check(&sender);
+        assert_eq!(!sender.lost.is_empty(), is_repaired, "{acks:?}, {apart}");
+    }
+}

@@ -332,6 +332,24 @@ fn a_profile_that_keeps_alpha_grows_renos_window_as_slowly_beyond_the_window_bef
 }
 
 #[test]
+fn whole_windows_grow_a_datagram_at_a_time_towards_the_next_above_the_function() {
+    let mut cubic = Cubic::new(Profile { whole_windows: true, ..Profile::TCP });
+    cubic.reduce(view(Instant::ZERO, 20 * DATAGRAM, 100), Signal::Loss);
+    let mut window = 14 * DATAGRAM;
+    let mut grown = Vec::new();
+    for acked in 1..=30_u64 {
+        window = cubic.grow(view(Instant::ZERO, window, 100), DATAGRAM);
+        assert_eq!(window % DATAGRAM, 0);
+        if grown.last() != Some(&window) && window > 14 * DATAGRAM {
+            grown.push(window);
+            // W(0.1 s) is 14.7 datagrams, so that it aims at the fifteenth, a window of acknowledgments away.
+            assert!(grown.len() > 1 || (14..=15).contains(&acked), "{acked}");
+        }
+    }
+    assert_eq!(grown.first(), Some(&(15 * DATAGRAM)));
+}
+
+#[test]
 #[cfg(feature = "study")]
 fn quiche_does_not_restore_what_reno_would_have() {
     let reno = |mut cubic: Cubic| {
