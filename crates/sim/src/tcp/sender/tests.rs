@@ -196,7 +196,8 @@ fn linux_repairs_what_something_much_later_has_outrun() {
     for (acks, apart, is_repaired) in
         [(TcpAcks::Linux, 6_000, true), (TcpAcks::Linux, 4_000, false), (TcpAcks::EverySecond, 6_000, false)]
     {
-        let mut sender = sender("pacing=off, reordering=fixed", TcpConfig { acks, ..TcpConfig::default() });
+        let mut sender =
+            sender("pacing=off, reordering=fixed", TcpConfig { acks, time_threshold: false, ..TcpConfig::default() });
         sender.set_written(1_000);
         assert!(sender.poll(at(0)).is_ok());
         sender.set_written(40_000);
