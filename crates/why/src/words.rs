@@ -276,9 +276,9 @@ impl Answer {
     fn notes(&self) -> Vec<String> {
         let mut notes = condition(&self.facts);
         if !self.reading.knows_rules {
-            notes.push(
-                "the log does not say by which rules its sender sends; CUBIC as in the RFCs is assumed".to_owned(),
-            );
+            let rules =
+                if self.reading.is_assumed { "those that its stack ships are" } else { "CUBIC as in the RFCs is" };
+            notes.push(format!("the log does not say by which rules its sender sends; {rules} assumed"));
         }
         let path = &self.world.path;
         if let Some((low, high)) = self.reading.unknown_rate.filter(|(low, _)| path.rate > *low) {

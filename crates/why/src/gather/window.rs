@@ -14,6 +14,8 @@ const LEAST: f64 = 5_000.0;
 /// The window over time.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
+    /// The first that was logged, bytes.
+    pub(crate) first: Option<f64>,
     last: Option<f64>,
     ratios: Vec<f64>,
 }
@@ -21,6 +23,7 @@ pub(crate) struct Window {
 impl Window {
     pub(super) fn metrics(&mut self, data: Data<'_>) {
         let Some(window) = data.get("congestion_window").and_then(Data::as_f64) else { return };
+        self.first.get_or_insert(window);
         if let Some(last) = self.last.replace(window).filter(|last| *last > 0.0) {
             let ratio = window / last;
             if REDUCED.contains(&ratio) && window > LEAST && self.ratios.len() < KEPT {

@@ -189,8 +189,8 @@ fn answers_to_what_left_before_a_repair_start_the_timer_anew() {
     }
 }
 
-/// What left a quarter of the shortest round trip, 5 ms, before something that arrived is lost in Linux, without a third
-/// duplicate ACK.
+/// What left a quarter of the shortest round trip, 5 ms, before something that arrived, is lost at the first duplicate
+/// ACK.
 #[test]
 fn linux_repairs_what_something_much_later_has_outrun() {
     for (acks, apart, is_repaired) in
