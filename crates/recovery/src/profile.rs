@@ -115,7 +115,8 @@ pub struct Profile {
     /// start grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
     /// (`bictcp_update`); RFC 9438 has none.
     pub least_growth: Option<NonZeroU8>,
-    /// Whether a reduction answers whatever is lost or marked until its episode ends, what was sent since then too.
+    /// Whether a reduction answers whatever is lost or marked until its episode ends, what was sent since then too, and
+    /// the ACK that ends it opens the window already.
     /// So does Linux (`tcp_enter_recovery`, `tcp_enter_cwr`); RFC 5681 section 4.3 has the loss of a retransmission
     /// reduce the window again.
     pub reduces_once: bool,
@@ -123,8 +124,8 @@ pub struct Profile {
     /// datagram per round trip (`bictcp_update`); RFC 9438 section 4.3 has a whole one beyond the window that the
     /// reduction began from.
     pub keeps_alpha: bool,
-    /// Whether windows are whole datagrams, as in Linux (`snd_cwnd`): what a reduction leaves is rounded down, and
-    /// `controller=cubic` grows by a datagram at a time, towards the next whole one above its function.
+    /// Whether windows are whole datagrams, as in Linux (`snd_cwnd`): what a loss or a mark leaves is rounded down, and
+    /// `controller=cubic` grows by a datagram at a time. It aims at whole datagrams below its plateau, or above.
     pub whole_windows: bool,
 }
 

@@ -43,7 +43,7 @@ class Row:
     lab_runs: int = 0  # 0: as many as on the wire, with the same seeds; so it is where flows begin alike
     seconds: float | None = None  # how long flows without a size run
     # By how much hosts of the lab delay a packet by chance at most. The wire has hosts with delays of their own: this
-    # is what made both agree on every third row of table 2, and on those of table 5 with QUIC.
+    # is what made both agree on every third row of tables 2 and 5.
     host_delay: str = "200 us"
     host: str = ""  # the lab's model of both computers; "": programs run when they have something to do
     ecn: bool = False

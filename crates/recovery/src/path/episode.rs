@@ -58,7 +58,8 @@ struct Sequence {
     is_marked: bool,
     /// What the latest reductions began from, oldest first.
     before: SmallVec<[Before; undo::DEPTH]>,
-    /// The ACK being processed advances SND.UNA, and no fast recovery was under way when it arrived.
+    /// The ACK being processed advances SND.UNA, and no fast recovery was under way when it arrived; where the profile
+    /// reduces once, none is now.
     opens_window: bool,
     /// SND.NXT - SND.UNA before the ACK being processed.
     prior_flight: u64,

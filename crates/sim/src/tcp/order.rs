@@ -26,7 +26,7 @@ pub(super) struct Order {
     pub(super) delivered: u64,
     /// The newest transmission that was delivered, and when it left.
     newest: Option<(u64, Instant)>,
-    /// Something arrived that had been declared lost.
+    /// Something arrived later than what had left after it.
     pub(super) is_mixed: bool,
     /// Something was lost in the episode under way.
     pub(super) is_repairing: bool,

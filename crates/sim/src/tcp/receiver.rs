@@ -8,11 +8,12 @@
 //! As Linux does it (`tcp_input.c`):
 //!
 //! ```text
-//! in order      each of the first 16, of the 16 after something that came twice, of those that open the window that
-//!               is offered, and of those that end a burst (PSH); then as soon as more than one segment's worth is
-//!               unanswered, or after the delay
-//! window        grows by two segments with each that comes, up to a limit that begins at 64 kB and is raised once per
-//!               round trip to twice what came in it and twice that growth (tcp_grow_window, tcp_rcvbuf_grow)
+//! in order      each of 16 at first and after something that came twice, of those that open the window that is
+//!               offered, which do not count among the 16, and of those that end a burst (PSH); then as soon as more
+//!               than one segment's worth is unanswered, or after the delay
+//! window        grows from 64 kB by two segments with each that comes, up to a limit that begins at 80 kB and is
+//!               raised once per round trip to twice what came in it and twice that growth (tcp_grow_window,
+//!               tcp_rcvbuf_grow)
 //! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40
 //!               ms
 //! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th
@@ -43,8 +44,8 @@ const COMPRESSION: Duration = Duration::from_millis(1);
 const COMPRESSION_SHARE: u32 = 20;
 /// The window that is offered at first (half of `tcp_rmem`).
 const FIRST_WINDOW: u64 = 65_536;
-/// What that window grows to as segments come, before any round trip is measured: `tcp_rmem` less what buffers cost (a
-/// segment of 1,448 bytes takes one of 2,304, and Linux keeps that share in 256ths).
+/// What that window grows to as segments come, before any round trip is measured: `tcp_rmem` less what buffers cost. A
+/// segment of 1,448 bytes occupies 2,304 of them, and Linux keeps that share in 256ths.
 const FIRST_LIMIT: u64 = 131_072 / 256 * (1_448 * 256 / 2_304);
 /// Segments that are expected in the first round trip (`TCP_INIT_CWND`).
 const FIRST_SEGMENTS: u64 = 10;

@@ -22,7 +22,7 @@ use thalweg_units::{Duration, Instant};
 use super::bursts::PathView;
 use super::exchange::{Ack, Blocked, Echo, Happening, Transmit};
 use super::order::{Answered, Order, Slot};
-use super::settings::{MinRto, TcpAcks, TcpConfig};
+use super::settings::{MinRto, TcpAcks, TcpConfig, TcpProfile};
 use super::wire::{MAX_SACKS, newly_marked};
 use crate::result::TcpStats;
 
@@ -430,9 +430,9 @@ impl Sender {
             _ => {}
         }
         self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
+        self.order.is_repairing &= self.path.is_in_episode();
         self.detect_lost(now);
         let outcome = self.path.finish(now);
-        self.order.is_repairing &= self.path.is_in_episode();
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echo == Echo::Mark && !self.path.is_in_episode();
         if outcome.congestion.is_some() || is_answered {
@@ -478,6 +478,7 @@ impl Sender {
                 let is_first = is_repeated && rtt.has_sample && now.saturating_since(sent) < rtt.min;
                 if !is_repeated {
                     answered.take_in(ordinal, sent);
+                    self.order.is_mixed |= ordinal < newest_before;
                 }
                 if is_first {
                     self.order.forget(ordinal);
@@ -552,6 +553,7 @@ impl Sender {
             {
                 match repeated.original {
                     Some(original) => {
+                        self.order.is_mixed = true;
                         self.path.on_needless_repeat(now, &original);
                         self.note(Happening::Spurious(start, original.size()));
                     }
@@ -561,6 +563,7 @@ impl Sender {
         } else if let Some(index) = self.index_of(start)
             && let Some(original) = self.segments[index].original.take()
         {
+            self.order.is_mixed = true;
             self.path.on_needless_repeat(now, &original);
             self.note(Happening::Spurious(start, original.size()));
         }
@@ -616,12 +619,13 @@ impl Sender {
     }
 
     /// How much earlier than something that was delivered a lost transmission left, in Linux as long as nothing came
-    /// late (`tcp_rack_reo_wnd`). Its timer is not here: the third duplicate ACK comes before it.
+    /// late (`tcp_rack_reo_wnd`). Its timer is left out: where fewer than three segments follow, the tail loss probe or
+    /// the retransmission timer repairs instead.
     fn reordering_window(&self) -> Option<Duration> {
-        let rtt = self.path.path().rtt();
         let is_sure = self.order.is_repairing || self.order.delivered >= DUPLICATES;
-        let window = if is_sure { Duration::ZERO } else { (rtt.min / 4).min(rtt.smoothed) };
-        (self.config.acks == TcpAcks::Linux && !self.order.is_mixed).then_some(window)
+        let window = if is_sure { Duration::ZERO } else { self.path.path().rtt().min / 4 };
+        (self.config.profile == TcpProfile::Linux && self.config.acks == TcpAcks::Linux && !self.order.is_mixed)
+            .then_some(window)
     }
 
     fn declare_lost(&mut self, now: Instant, index: usize, trigger: LossTrigger) {

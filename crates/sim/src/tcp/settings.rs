@@ -94,7 +94,7 @@ pub enum TcpAcks {
     /// Every second full segment, out of order every one (RFC 9293, RFC 5681).
     #[default]
     EverySecond,
-    /// As Linux: each of the first 16, then more than one segment's worth; a delay that follows how often segments
+    /// As Linux: each of the first 22, then more than one segment's worth; a delay that follows how often segments
     /// come; from the fourth duplicate on at most one each millisecond, or each twentieth of the round trip if that is
     /// less. The sender takes them as Linux does: the smoothed round trip counts from the oldest segment answered, and
     /// answers to what left before a repair start the retransmission timer anew.
@@ -130,7 +130,8 @@ pub struct TcpConfig {
     pub tail_loss_probe: bool,
     /// Whether reordering policies that count segments also lose one by time, once a later one was delivered: 9/8 of
     /// the round trip, as in QUIC. Without it `reordering=fixed` is RFC 6675: three later ones have to be delivered.
-    /// Policies that work by time (`rack`) do so either way. Default true.
+    /// Policies that work by time (`rack`) do so either way. Linux's profile besides loses what a segment that left a
+    /// quarter of the shortest round trip later has outrun. Default true.
     pub time_threshold: bool,
     /// Bytes of a full packet, IP header included. Default 1500.
     pub mtu: u16,

@@ -223,8 +223,11 @@ impl Growth for Cubic {
             return reno;
         }
         let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
-        let aim = aim.next_multiple_of(step_size);
+        // Linux counts the datagrams to the plateau, and beyond it, without their fractions.
+        let rest = aim.abs_diff(epoch.plateau) % step_size;
+        let aim = if aim < epoch.plateau { aim + rest } else { aim - rest };
         let target = aim.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
+        let target = (target - target % step_size).max(view.window);
         let step = mul_div((target - view.window) << FRACTION_BITS, acked, view.window.max(1));
         self.fraction = self.fraction.saturating_add(step.max(least));
         let most = if least > step { u64::MAX } else { target };

@@ -26,13 +26,15 @@ const BETA_ECN: (u64, u64) = (4, 5);
 pub(crate) struct NewReno {
     /// Bytes acknowledged since the window last grew.
     acked: u64,
-    /// What congestion leaves of the window: another part than half is quic-go's.
+    /// What congestion leaves of the window.
     beta: (u64, u64),
+    /// Whether persistent congestion takes the window down to its minimum.
+    collapses: bool,
 }
 
 impl Default for NewReno {
     fn default() -> NewReno {
-        NewReno { acked: 0, beta: BETA }
+        NewReno { acked: 0, beta: BETA, collapses: true }
     }
 }
 
@@ -40,7 +42,7 @@ impl NewReno {
     /// As quic-go has it.
     #[cfg(feature = "study")]
     pub(crate) fn gentle() -> NewReno {
-        NewReno { beta: GENTLE_BETA, ..NewReno::default() }
+        NewReno { beta: GENTLE_BETA, collapses: false, ..NewReno::default() }
     }
 }
 
@@ -76,7 +78,7 @@ impl Growth for NewReno {
     }
 
     fn collapses(&self) -> bool {
-        self.beta == BETA
+        self.collapses
     }
 
     fn on_persistent_congestion(&mut self) {
