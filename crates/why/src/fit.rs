@@ -153,7 +153,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
         knows_rules,
-        is_assumed: matches!(facts.stack(), Stack::Quinn | Stack::Noq | Stack::Quiche | Stack::QuicGo),
+        is_assumed: !matches!(facts.stack(), Stack::Ours | Stack::Other),
         losses: (levels.full, levels.chance.len() as u64),
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),

@@ -8,10 +8,6 @@ from .rows import Check, Flow, Row, path, ten_seconds
 
 SHORT_QUEUES = Path(__file__).resolve().parents[3] / "scenarios/beside/short-queues.toml"
 
-# Where all is the kernel, and no program decides when a packet leaves. On every third row of table 4 with four flows,
-# 165, 163, 165 and 157 of 200 starts end at the same segment as on the wire with 20, 50, 100 and 200 us.
-KERNEL = "50 us"
-
 # A figure that chance or a race of two flows decides is the median of ten runs.
 CHANCE = 10
 
@@ -25,7 +21,7 @@ def table_1():
         checks = (Check("a", "completion", 0.05 if loss else 0.02), Check("a", "rtt", 0.05),
                   Check("a", "start_window", 0.15), Check("a", "retransmissions", 0.75, "count", 10))
         return Row("1", f"{controller}, {rate} Mbps, {rtt} ms{name}", path(rate, rtt, queue, more), rtt / 1e3, (flow,),
-                   checks, runs=CHANCE if loss else 3, host_delay=KERNEL, quick=quick)
+                   checks, runs=CHANCE if loss else 3, quick=quick)
 
     for controller in ("reno", "cubic"):
         for rate in (2, 10, 20, 50):
@@ -38,7 +34,7 @@ def table_1():
             yield row(controller, 20, 40, f", loss {loss}", loss=loss)
     flows = tuple(Flow(name, "tcp", name, None) for name in ("cubic", "reno"))
     yield Row("1", "cubic beside reno, 20 Mbps, 40 ms", path(20, 40), 0.04, flows,
-              (Check("cubic", "share", 0.05, "points"),), runs=CHANCE, seconds=20, host_delay=KERNEL)
+              (Check("cubic", "share", 0.05, "points"),), runs=CHANCE, seconds=20)
 
 
 SQUARE = [(rate, rtt) for rate in (2, 10, 20, 50) for rtt in (20, 40, 100, 300)]
@@ -125,8 +121,7 @@ def table_4():
                           Check("link", "dropped", 0.75, "count", 10), Check("link", "marked", 0.75, "count", 10))
                 queue = None if aqm else "1 BDP"
                 yield Row("4", f"{name}, {rtt} ms, {count} flow{'s' * (count > 1)}", path(20, rtt, queue, aqm),
-                          rtt / 1e3, flows, checks, runs=3 if count == 1 else CHANCE, lab_runs=20, host_delay=KERNEL,
-                          ecn=True,
+                          rtt / 1e3, flows, checks, runs=3 if count == 1 else CHANCE, lab_runs=20, ecn=True,
                           capture=True, quick=(rtt, count, name) == (25, 1, "tail drop"))
 
 
@@ -144,8 +139,7 @@ def table_5():
         quick = (rate, rtt, queue, beside) == (10, 60, "8 packets", False)
         # A single burst may decide ten seconds, but hardly how two flows share them.
         return Row("5", name, path(rate, rtt, limit), rtt / 1e3, (tcp, quic) if beside else (tcp,), (check,),
-                   runs=3 if beside else CHANCE, seconds=seconds, lab_runs=20,
-                   **({} if beside else {"host_delay": KERNEL}), quick=quick)
+                   runs=3 if beside else CHANCE, seconds=seconds, lab_runs=20, quick=quick)
 
     for rate, rtt in ((20, 50), (20, 100), (10, 60)):
         for queue in ("2 ms", "3 ms", "6 ms", "4 packets", "8 packets"):

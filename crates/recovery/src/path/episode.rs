@@ -255,15 +255,15 @@ impl Episode {
         let sequence = &mut self.sequence;
         if una > sequence.una {
             sequence.una = una.min(sequence.next);
-            let was_in_recovery = self.in_recovery;
+            sequence.opens_window = !self.in_recovery;
             tally.is_fresh |= self.profile.safe_ack == SafeAck::CumulativeAdvance;
             if sequence.recovery_point.is_some_and(|point| una > point || una == point && !sequence.is_marked) {
                 sequence.recovery_point = None;
                 self.in_recovery = false;
                 self.repair_packet = false;
+                // In Linux the ACK that ends an episode opens the window already (`tcp_cong_control`).
+                sequence.opens_window |= self.profile.reduces_once;
             }
-            // In Linux the ACK that ends an episode opens the window already (`tcp_cong_control`).
-            sequence.opens_window = !self.in_recovery && (self.profile.reduces_once || !was_in_recovery);
         }
     }
 

@@ -552,22 +552,23 @@ impl Sender {
                 && let Some(repeated) = self.repeated.remove(at)
             {
                 match repeated.original {
-                    Some(original) => {
-                        self.order.is_mixed = true;
-                        self.path.on_needless_repeat(now, &original);
-                        self.note(Happening::Spurious(start, original.size()));
-                    }
+                    Some(original) => self.on_needless_repeat(now, start, &original),
                     None => was_probe = true,
                 }
             }
         } else if let Some(index) = self.index_of(start)
             && let Some(original) = self.segments[index].original.take()
         {
-            self.order.is_mixed = true;
-            self.path.on_needless_repeat(now, &original);
-            self.note(Happening::Spurious(start, original.size()));
+            self.on_needless_repeat(now, start, &original);
         }
         was_probe
+    }
+
+    /// What was declared lost and repeated had arrived.
+    fn on_needless_repeat(&mut self, now: Instant, start: u64, original: &SegmentRecord) {
+        self.order.is_mixed = true;
+        self.path.on_needless_repeat(now, original);
+        self.note(Happening::Spurious(start, original.size()));
     }
 
     /// What the ACK says about a tail loss probe (RFC 8985 section 7.4.2).

@@ -217,23 +217,22 @@ impl Growth for Cubic {
             (Some(acks), None) => (acked << FRACTION_BITS) / u64::from(acks.get()),
             _ => 0,
         };
-        let step_size = if self.whole_windows { view.datagram } else { 1 };
-        let reno = reno - reno % step_size;
+        let whole = |bytes: u64| if self.whole_windows { bytes - bytes % view.datagram } else { bytes };
+        let reno = whole(reno);
         if epoch.at(elapsed, view.datagram) < reno && reno.saturating_sub(view.window) << FRACTION_BITS >= least {
             return reno;
         }
         let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
         // Linux counts the datagrams to the plateau, and beyond it, without their fractions.
-        let rest = aim.abs_diff(epoch.plateau) % step_size;
-        let aim = if aim < epoch.plateau { aim + rest } else { aim - rest };
+        let distance = whole(aim.abs_diff(epoch.plateau));
+        let aim = if aim < epoch.plateau { epoch.plateau - distance } else { epoch.plateau + distance };
         let target = aim.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
-        let target = (target - target % step_size).max(view.window);
+        let target = whole(target).max(view.window);
         let step = mul_div((target - view.window) << FRACTION_BITS, acked, view.window.max(1));
-        self.fraction = self.fraction.saturating_add(step.max(least));
+        let fraction = self.fraction.saturating_add(step.max(least));
         let most = if least > step { u64::MAX } else { target };
-        let grown = self.fraction >> FRACTION_BITS;
-        let grown = grown - grown % step_size;
-        self.fraction -= grown << FRACTION_BITS;
+        let grown = whole(fraction >> FRACTION_BITS);
+        self.fraction = fraction - (grown << FRACTION_BITS);
         view.window.saturating_add(grown).min(most)
     }
 
