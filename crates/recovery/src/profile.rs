@@ -1,7 +1,5 @@
 //! Differences of QUIC and TCP for recovery, in one place.
 
-use core::num::NonZeroU8;
-
 /// When a recovery period ends.
 ///
 /// It says when the window may grow again, not which losses count: those of what was sent before the latest reduction
@@ -111,21 +109,15 @@ pub struct Profile {
     pub moderates_end: bool,
     /// What is reduced.
     pub flight: Flight,
-    /// Until its first reduction, and from a timeout to the next, a window of `controller=cubic` that has left slow
-    /// start grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
-    /// (`bictcp_update`); RFC 9438 has none.
-    pub least_growth: Option<NonZeroU8>,
     /// Whether a reduction answers whatever is lost or marked until its episode ends, what was sent since then too, and
     /// the ACK that ends it opens the window already.
     /// So does Linux (`tcp_enter_recovery`, `tcp_enter_cwr`); RFC 5681 section 4.3 has the loss of a retransmission
     /// reduce the window again.
     pub reduces_once: bool,
-    /// Whether Reno's window of `controller=cubic` grows as slowly as after a reduction for ever. Linux has 8/15 of a
-    /// datagram per round trip (`bictcp_update`); RFC 9438 section 4.3 has a whole one beyond the window that the
-    /// reduction began from.
-    pub keeps_alpha: bool,
     /// Whether windows are whole datagrams, as in Linux (`snd_cwnd`): what a loss or a mark leaves is rounded down, and
-    /// `controller=cubic` grows by a datagram at a time. It aims at whole datagrams below its plateau, or above.
+    /// `controller=cubic` counts as `tcp_cubic.c` does. There the window grows by a datagram per 20 acknowledged until
+    /// the first reduction, and from a timeout to the next. Where Reno would have a larger window, it follows within a
+    /// round trip.
     pub whole_windows: bool,
 }
 
@@ -141,9 +133,7 @@ impl Profile {
         has_time_threshold: true,
         moderates_end: false,
         flight: Flight::Window,
-        least_growth: None,
         reduces_once: false,
-        keeps_alpha: false,
         whole_windows: false,
     };
 
@@ -158,9 +148,7 @@ impl Profile {
         has_time_threshold: false,
         moderates_end: true,
         flight: Flight::Window,
-        least_growth: None,
         reduces_once: false,
-        keeps_alpha: false,
         whole_windows: false,
     };
 }

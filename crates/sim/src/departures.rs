@@ -6,8 +6,9 @@
 //! ns-2's TCP has the same as `overhead_`). The delay also makes runs of different seeds different where nothing else
 //! is left to chance.
 //!
-//! Each datagram draws its delay uniformly from zero to two packet times of the bottleneck, one millisecond at most,
-//! and never overtakes the one before: it leaves at the later of the time drawn and the departure before it.
+//! Each datagram draws its delay uniformly from zero to two packet times of the bottleneck, one millisecond at most, or
+//! as the host's model was measured ([`Handover`]). It never overtakes the one before: it leaves at the later of the
+//! time drawn and the departure before it.
 
 use std::collections::VecDeque;
 
@@ -15,6 +16,7 @@ use thalweg_link::{Dice, Packet, RateModel};
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::datagram::Datagram;
+use crate::plan::Handover;
 
 /// The longest delay, however slow the bottleneck, if the plan says nothing else.
 pub(crate) const MOST: Duration = Duration::from_millis(1);
@@ -32,10 +34,38 @@ pub(crate) fn longest<'a>(rates: impl Iterator<Item = &'a RateModel>, most: Dura
     slowest.map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET).saturating_mul(PACKET_TIMES).min(most))
 }
 
+/// How long a datagram takes to leave.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Delay {
+    /// Uniformly from zero to this.
+    Chance(Duration),
+    /// As measured.
+    Measured(Handover),
+}
+
+impl Delay {
+    /// One of them, so long after anything was sent in this direction.
+    fn draw(self, dice: &mut Dice, idle: Duration) -> Duration {
+        let mut even = |most: Duration| Duration::from_nanos(dice.below(most.nanos() + 1));
+        match self {
+            Delay::Chance(most) => even(most),
+            Delay::Measured(Handover { rest, asleep: [least, most], .. }) if idle >= rest => {
+                least + even(most.saturating_sub(least))
+            }
+            Delay::Measured(Handover { awake: [least, most], .. }) => {
+                let width = most.saturating_sub(least).nanos();
+                let even = u128::from(even(Duration::from_nanos(width)).nanos());
+                let width = u128::from(width.max(1));
+                least + Duration::from_nanos((even * even / width * even / width) as u64)
+            }
+        }
+    }
+}
+
 /// The datagrams of one host that have been sent and have not left.
 #[derive(Debug)]
 pub(crate) struct Departures {
-    longest: Duration,
+    delay: Delay,
     dice: Dice,
     last: Instant,
     /// In the order of their departures, which are when they count as sent.
@@ -43,14 +73,14 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Nothing waits. `dice` is the host's own stream; no delay is longer than `longest`.
-    pub(crate) fn new(longest: Duration, dice: Dice) -> Self {
-        Departures { longest, dice, last: Instant::ZERO, waiting: VecDeque::new() }
+    /// Nothing waits. `dice` is the host's own stream.
+    pub(crate) fn new(delay: Delay, dice: Dice) -> Self {
+        Departures { delay, dice, last: Instant::ZERO, waiting: VecDeque::new() }
     }
 
-    /// The host sends a datagram.
-    pub(crate) fn push(&mut self, now: Instant, mut packet: Packet<Box<Datagram>>) {
-        let delay = Duration::from_nanos(self.dice.below(self.longest.nanos() + 1));
+    /// The host sends a datagram, `idle` after anything was sent in this direction.
+    pub(crate) fn push(&mut self, now: Instant, idle: Duration, mut packet: Packet<Box<Datagram>>) {
+        let delay = self.delay.draw(&mut self.dice, idle);
         self.last = self.last.max(now + delay);
         packet.sent = self.last;
         self.waiting.push_back(packet);
@@ -111,12 +141,12 @@ mod tests {
     #[test]
     fn every_datagram_leaves_within_its_bounds_and_none_overtakes() {
         let longest = Duration::from_micros(240);
-        let mut departures = Departures::new(longest, Streams::new(1).dice("host"));
+        let mut departures = Departures::new(Delay::Chance(longest), Streams::new(1).dice("host"));
         let mut sent = Vec::new();
         for n in 0..200u64 {
             // Bursts of three, 100 µs apart: closer together than the longest delay.
             let now = Instant::from_nanos(1_000_000_000 + n / 3 * 100_000);
-            departures.push(now, packet(n as u8));
+            departures.push(now, Duration::ZERO, packet(n as u8));
             sent.push(now);
         }
         let mut before = Instant::ZERO;
@@ -132,13 +162,30 @@ mod tests {
     }
 
     #[test]
+    fn measured_delays_are_mostly_short_and_longer_after_a_rest() {
+        let us = Duration::from_micros;
+        let handover = Handover { awake: [us(35), us(105)], rest: us(5_000), asleep: [us(70), us(180)] };
+        let mut dice = Streams::new(1).dice("host");
+        let mut sorted = |idle| {
+            let mut all: Vec<_> = (0..1_001).map(|_| Delay::Measured(handover).draw(&mut dice, us(idle))).collect();
+            all.sort_unstable();
+            [all[0], all[500], all[1_000]]
+        };
+        let close = |found: [Duration; 3], expected: [u64; 3]| {
+            found.into_iter().zip(expected).all(|(found, expected)| found.abs_diff(us(expected)) < us(5))
+        };
+        assert!(close(sorted(4_999), [35, 44, 105]), "the median is an eighth of the way");
+        assert!(close(sorted(5_000), [70, 125, 180]));
+    }
+
+    #[test]
     fn delays_are_spread_evenly() {
         let longest = Duration::from_micros(240);
-        let mut departures = Departures::new(longest, Streams::new(1).dice("host"));
+        let mut departures = Departures::new(Delay::Chance(longest), Streams::new(1).dice("host"));
         let mut quarters = [0u32; 4];
         for n in 1..=10_000u64 {
             let now = Instant::from_nanos(n * 1_000_000);
-            departures.push(now, packet(0));
+            departures.push(now, Duration::ZERO, packet(0));
             let delay = departures.next().saturating_since(now);
             quarters[(delay.as_nanos() * 4 / (longest.as_nanos() + 1)) as usize] += 1;
             departures.pop(now + longest);

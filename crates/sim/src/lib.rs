@@ -71,7 +71,7 @@ pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use logs::{LogFile, LogFiles};
 pub use meter::{Meter, Transfer};
 pub use plan::{
-    AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Pauses, Plan, PlanError, Record, SavedState,
+    AddressChange, Crypto, FlowPlan, Handover, HostModel, Move, PathPlan, Pauses, Plan, PlanError, Record, SavedState,
 };
 pub use registry::Registry;
 pub use result::{

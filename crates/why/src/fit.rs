@@ -315,8 +315,8 @@ fn sender(facts: &Facts) -> (Sender, bool) {
     let read: Option<Policies> = policies.and_then(|text| text.parse().ok());
     let is_known = read.is_some();
     sender.policies = read.unwrap_or_else(|| rules::assumed(facts).parse().unwrap_or_default());
-    // quic-go logs its window before anything is acknowledged.
-    let logged = facts.window.first.filter(|_| facts.stack() == Stack::QuicGo);
+    // They log their window before anything is acknowledged.
+    let logged = facts.window.first.filter(|_| matches!(facts.stack(), Stack::QuicGo | Stack::Aioquic));
     match number("initial_window").or(logged) {
         Some(window) => sender.initial_window = window as u64,
         // What left before any answer had room in the first window.

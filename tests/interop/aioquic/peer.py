@@ -35,19 +35,23 @@ ENV = os.environ.get
 
 
 class Traces(QuicLogger):
-    """Writes each event into QLOGDIR at once, so that a peer that is killed leaves its trace; counts key updates."""
+    """Writes each event into QLOGDIR at once, so that a peer that is killed leaves its trace; counts key updates.
+
+    Events of a packet that was received wait for the next packet: aioquic fills in its frames as it goes through them.
+    """
 
     def start_trace(self, is_client, odcid):
         return Trace(is_client=is_client, odcid=odcid)
 
     def end_trace(self, trace):
-        trace.file.close()
+        trace.close()
 
 
 class Trace(QuicLoggerTrace):
     def __init__(self, *, is_client, odcid):
         super().__init__(is_client=is_client, odcid=odcid)
         self.updates = 0
+        self.waiting = []
         side = "client" if is_client else "server"
         folder = ENV("QLOGDIR")
         path = Path(folder) / f"{odcid.hex()}_{side}.sqlog" if folder else os.devnull
@@ -62,8 +66,21 @@ class Trace(QuicLoggerTrace):
         if not self.file.closed:
             self.file.write(f"\x1e{json.dumps(record)}\n")
 
+    def close(self):
+        for record in self.waiting:
+            self.write(record)
+        self.file.close()
+
     def log_event(self, *, category, event, data):
-        self.write({"time": 1000 * time.time(), "name": f"{category}:{event}", "data": data})
+        record = {"time": 1000 * time.time(), "name": f"{category}:{event}", "data": data}
+        if event.startswith(("packet_received", "packet_sent", "datagrams_")):
+            for complete in self.waiting:
+                self.write(complete)
+            self.waiting = []
+        if event == "packet_received" or self.waiting:
+            self.waiting.append(record)
+        else:
+            self.write(record)
         if event == "key_updated" and data.get("trigger") in ("local_update", "remote_update"):
             self.updates += data["key_type"].startswith("client_")
 

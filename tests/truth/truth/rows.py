@@ -42,7 +42,7 @@ class Row:
     runs: int = 3
     lab_runs: int = 0  # 0: as many as on the wire, with the same seeds; so it is where flows begin alike
     seconds: float | None = None  # how long flows without a size run
-    host: str = ""  # the lab's model of both computers; "": programs run when they have something to do
+    host: str = ""  # the lab's model of both computers, if not all is the kernel; "": programs are never late
     ecn: bool = False
     capture: bool = False  # whether packets are captured, for their time in the queue
     ranges: bool = False  # whether each run has to lie in the lab's own range
@@ -66,12 +66,9 @@ class Row:
         return all(flow.stack == "tcp" for flow in self.flows)
 
     @property
-    def host_delay(self):
-        """By how much hosts of the lab delay a packet by chance at most. The wire has hosts with delays of their own.
-        With QUIC, this is what made both agree on every third row of tables 2 and 5. On every third row of table 4 with
-        four flows of the kernel, 165, 163, 165 and 157 of 200 starts end at the same segment as on the wire with 20,
-        50, 100 and 200 us."""
-        return "50 us" if self.is_kernel else "200 us"
+    def hosts(self):
+        """The lab's model of both computers."""
+        return "kernel" if self.is_kernel else self.host
 
     @property
     def begins_alike(self):

@@ -128,7 +128,7 @@ def table_4():
 def table_5():
     """Queues of a few packets: the kernel's cubic alone, and beside Thalweg's QUIC as shipped."""
 
-    def row(rate, rtt, queue, beside, seconds):
+    def row(rate, rtt, queue, beside, seconds, runs=CHANCE):
         # At least two packets, as a queue in time has.
         limit = f"{max(3000, round(rate * 1e6 / 8 * int(queue.split()[0]) / 1e3))} B" if queue.endswith("ms") else queue
         tcp, quic = Flow("tcp", "tcp", "cubic", None), Flow("quic", "quic", "shipped", None)
@@ -137,9 +137,8 @@ def table_5():
         # The longest queue in time of these: where a wake-up takes longer than the queue is long, which happens several
         # times a minute beside compilers, one more loss decides the run.
         quick = (rate, rtt, queue, beside) == (10, 60, "8 packets", False)
-        # A single burst may decide ten seconds, but hardly how two flows share them.
         return Row("5", name, path(rate, rtt, limit), rtt / 1e3, (tcp, quic) if beside else (tcp,), (check,),
-                   runs=3 if beside else CHANCE, seconds=seconds, lab_runs=20, quick=quick)
+                   runs=runs, seconds=seconds, lab_runs=20, quick=quick)
 
     for rate, rtt in ((20, 50), (20, 100), (10, 60)):
         for queue in ("2 ms", "3 ms", "6 ms", "4 packets", "8 packets"):
@@ -148,7 +147,7 @@ def table_5():
     for label in (path["label"] for path in tomllib.loads(SHORT_QUEUES.read_text())["vary"]["path.link"]):
         rate, rtt, queue = re.fullmatch(r"(\d+) Mbps, (\d+) ms, (\d+ ms)", label).groups()
         if int(rate) > 20:
-            yield row(int(rate), int(rtt), queue, True, 30)
+            yield row(int(rate), int(rtt), queue, True, 30, runs=5)
 
 
 TABLES = {"1": table_1, "2": table_2, "3": table_3, "4": table_4, "5": table_5}

@@ -16,7 +16,8 @@
 //!               tcp_rcvbuf_grow)
 //! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40
 //!               ms
-//! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th
+//! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th, or
+//!               what belongs to neither of the two blocks that grew last, so that none is left out of an ACK
 //! offload       segments that come less than 25 us apart are merged for 50 us or 64 kB, and answered together
 //! ```
 
@@ -42,6 +43,8 @@ const MOST_COMPRESSED: u32 = 44;
 /// How long it waits for them at most (`tcp_comp_sack_delay_ns`), and in parts of a round trip.
 const COMPRESSION: Duration = Duration::from_millis(1);
 const COMPRESSION_SHARE: u32 = 20;
+/// Blocks that any ACK has room for beside a new one (`TCP_SACK_BLOCKS_EXPECTED`).
+const EXPECTED_BLOCKS: usize = 2;
 /// The window that is offered at first (half of `tcp_rmem`).
 const FIRST_WINDOW: u64 = 65_536;
 /// What that window grows to as segments come, before any round trip is measured: `tcp_rmem` less what buffers cost. A
@@ -78,6 +81,8 @@ struct Owed {
     compressed: u32,
     at: Option<Instant>,
     is_due: bool,
+    /// The newest block that the ACK which is due tells; `None`: the newest of all.
+    newest: Option<u64>,
 }
 
 /// How the window that a receiver of Linux offers grows. The lab's sender does not go by it; what counts is that each
@@ -166,7 +171,16 @@ impl Receiver {
             acks: config.acks,
             merges: config.offload,
             told: 0,
-            owed: Owed { waiting: 0, quick: 0, pace: delay, duplicates: 0, compressed: 0, at: None, is_due: false },
+            owed: Owed {
+                waiting: 0,
+                quick: 0,
+                pace: delay,
+                duplicates: 0,
+                compressed: 0,
+                at: None,
+                is_due: false,
+                newest: None,
+            },
             offer: Offer {
                 window: FIRST_WINDOW,
                 limit: FIRST_LIMIT,
@@ -255,13 +269,27 @@ impl Receiver {
         } else if start <= self.next {
             self.in_order(now, before, end, flags & PSH != 0);
         } else {
+            let (place, newest) = (self.place(start, end), self.stamp);
             self.out_of_order(start, end);
-            self.answer_hole(now);
+            self.answer_hole(now, place, newest);
         }
     }
 
-    /// Something came beyond a hole.
-    fn answer_hole(&mut self, now: Instant) {
+    /// The place among the SACK blocks of the first that these bytes belong to; of none, how many there are.
+    fn place(&self, start: u64, end: u64) -> usize {
+        let touched = self.ranges.iter().filter(|range| range.start <= end && start <= range.end);
+        let own = touched.map(|range| range.stamp).max();
+        self.ranges.iter().filter(|range| own.is_none_or(|own| range.stamp > own)).count()
+    }
+
+    /// Something came beyond a hole, in the block at this place; until then this block was the newest.
+    fn answer_hole(&mut self, now: Instant, place: usize, newest: u64) {
+        if self.acks == TcpAcks::Linux && self.owed.compressed > 0 && place >= EXPECTED_BLOCKS {
+            // What waits is told as it was. Linux then forgets that this segment calls for an ACK, too.
+            self.owed.newest = Some(newest);
+            self.owed.is_due = true;
+            return;
+        }
         let is_prompt = self.acks == TcpAcks::EverySecond || self.duplicate.is_some();
         if is_prompt || self.owed.duplicates < PROMPT_DUPLICATES || self.owed.compressed >= MOST_COMPRESSED {
             self.owed.duplicates += 1;
@@ -392,7 +420,7 @@ impl Receiver {
             *first = duplicate;
             count = 1;
         }
-        let mut newest = u64::MAX;
+        let mut newest = self.owed.newest.take().map_or(u64::MAX, |told| told + 1);
         while let Some(block) = blocks.get_mut(count) {
             let next = self.ranges.iter().filter(|range| range.stamp < newest).max_by_key(|range| range.stamp);
             let Some(range) = next else { break };
@@ -562,6 +590,22 @@ mod tests {
         assert_eq!(segment(&mut receiver, 12, 7), None);
         assert_eq!(receiver.timer(), Some(at(12) + Duration::from_micros(500)), "a twentieth of the round trip");
         assert!(segment(&mut receiver, 12, 0).is_some(), "the hole is filled");
+    }
+
+    /// An ACK has room for three blocks beside timestamps: the third would leave with the next one.
+    #[test]
+    fn linux_does_not_wait_when_a_third_block_begins() {
+        let mut receiver = linux(false);
+        for number in [1, 2, 3] {
+            assert!(segment(&mut receiver, 10, number).is_some());
+        }
+        assert_eq!(segment(&mut receiver, 10, 5), None, "the second block");
+        assert_eq!(segment(&mut receiver, 10, 7), Some((0, vec![(5, 6), (1, 4)])), "as it was before");
+        assert_eq!(segment(&mut receiver, 10, 8), None, "the newest block grows");
+        assert_eq!(receiver.timer(), Some(at(11)));
+        assert_eq!(segment(&mut receiver, 10, 6), None, "it joins both that grew last");
+        assert_eq!(segment(&mut receiver, 10, 10), None, "the second block again");
+        assert_eq!(segment(&mut receiver, 11, 11), Some((0, vec![(10, 12), (5, 9), (1, 4)])), "a millisecond is over");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Settings of TCP that are not policies of recovery.
 
 use std::fmt;
-use std::num::NonZeroU8;
 
 use thalweg_recovery::{Congestion, Flight, InitialWindow, Policies, PolicyError, Profile};
 use thalweg_units::{Duration, exact_duration};
@@ -194,8 +193,6 @@ pub(super) static SCHEMA: Schema = Schema {
     ],
 };
 
-/// CUBIC of Linux grows by a segment per so many acknowledged before it knows a loss, at least (`bictcp_update`).
-const LEAST_GROWTH: u8 = 20;
 /// The largest initial window that can be asked for, in segments.
 const MOST_SEGMENTS: u64 = 10_000;
 
@@ -297,9 +294,7 @@ impl TcpConfig {
             initial_window: self.initial_window,
             has_time_threshold: self.time_threshold,
             flight: self.flight,
-            least_growth: NonZeroU8::new(LEAST_GROWTH).filter(|_| is_linux),
             reduces_once: is_linux,
-            keeps_alpha: is_linux,
             whole_windows: is_linux,
             ..Profile::TCP
         }

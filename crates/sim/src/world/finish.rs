@@ -97,7 +97,7 @@ impl World<'_> {
     }
 
     pub(super) fn unfinished_names(&self) -> String {
-        let flows = self.plan.flows.iter().zip(&self.over);
+        let flows = self.plan.flows.iter().zip(&self.progress.over);
         let names: Vec<String> = flows
             .filter(|(flow, over)| !**over && !flow.traffic.is_endless())
             .map(|(flow, _)| format!("\"{}\"", flow.name))

@@ -227,10 +227,11 @@ impl World<'_> {
         if !self.out.is_empty() {
             machine.first_sent.get_or_insert(self.now);
         }
-        if machine.is_client && !self.over[flow] && machine.host.status() != Status::Running && !machine.host.is_busy()
-        {
-            self.over[flow] = true;
-            self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
+        let side = usize::from(machine.is_client);
+        let is_over = machine.is_client && machine.host.status() != Status::Running && !machine.host.is_busy();
+        if is_over && !self.progress.over[flow] {
+            self.progress.over[flow] = true;
+            self.progress.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
         while let Some(outgoing) = self.out.pop_front() {
             self.account.datagrams += 1;
@@ -238,11 +239,13 @@ impl World<'_> {
             let (ecn, connection, tail) = (outgoing.envelope.ecn, outgoing.connection, outgoing.tail);
             let Some(payload) = self.address(index, outgoing) else { continue };
             let packet = Packet { payload, size, flow: flow as u32, connection, ecn, sent: self.now, tail };
+            // One network carries what all clients, or all servers, send: what hands it over is woken by any of them.
+            let idle = self.now.saturating_since(std::mem::replace(&mut self.handed_over[side], self.now));
             let departures = &mut self.machines[index].departures;
             // What leaves by one interface does not wait for the noise of another.
             let interface = (packet.payload.entry as usize).min(departures.len().saturating_sub(1));
             match departures.get_mut(interface) {
-                Some(departures) => departures.push(self.now, packet),
+                Some(departures) => departures.push(self.now, idle, packet),
                 None => self.emit(index, packet),
             }
         }

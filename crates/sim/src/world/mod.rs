@@ -89,9 +89,9 @@ struct World<'a> {
     account: Account,
     /// By flow.
     stacks: Vec<&'a dyn StackFactory>,
-    /// Flows that have an end and have not reached it.
-    unfinished: usize,
-    over: Vec<bool>,
+    progress: Progress,
+    /// When a server and when a client last gave a packet to the network, or to what delays it.
+    handed_over: [Instant; 2],
     window: MeasuringWindow,
     tap: Option<&'a mut dyn Tap>,
 }
@@ -103,6 +103,13 @@ struct Account {
     log: Option<EventHash>,
     /// Datagrams that hosts sent.
     datagrams: u64,
+}
+
+/// How far the flows are.
+struct Progress {
+    /// Flows that have an end and have not reached it.
+    unfinished: usize,
+    over: Vec<bool>,
 }
 
 /// The part of a run that rates are measured in.
@@ -211,8 +218,11 @@ impl<'a> World<'a> {
             touched: Vec::new(),
             account: Account { hash: Hash::new(), log: plan.record.hash.then(EventHash::new), datagrams: 0 },
             stacks: Vec::new(),
-            unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
-            over: vec![false; plan.flows.len()],
+            progress: Progress {
+                unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
+                over: vec![false; plan.flows.len()],
+            },
+            handed_over: [Instant::ZERO; 2],
             window: MeasuringWindow {
                 marks: plan.measure.into_iter().flat_map(|(from, to)| [ORIGIN + to, ORIGIN + from]).collect(),
                 counted: Vec::new(),
@@ -287,9 +297,9 @@ impl<'a> World<'a> {
 
     /// Runs to the end; returns what went wrong.
     fn run(&mut self) -> Option<String> {
-        let endless = self.unfinished == 0;
+        let endless = self.progress.unfinished == 0;
         let mut at_this_instant = 0u32;
-        while endless || self.unfinished > 0 {
+        while endless || self.progress.unfinished > 0 {
             let Some((at, entity)) = self.first() else {
                 if endless {
                     // Nothing happens any more, but there was time until then.

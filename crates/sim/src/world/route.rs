@@ -16,7 +16,7 @@ use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 use super::machine::Machine;
 use super::{Link, ORIGIN, World};
 use crate::datagram::Datagram;
-use crate::departures::{self, Departures};
+use crate::departures::{self, Delay, Departures};
 use crate::host::{Envelope, Outgoing};
 use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, SavedState};
 use crate::registry::Registry;
@@ -256,10 +256,12 @@ impl<'a> World<'a> {
             true => streams.scope("host").dice(name),
             false => streams.scope("host").dice(&format!("{name}/{n}")),
         };
-        if !self.plan.host_delay || all.iter().all(Duration::is_zero) {
+        let model = if is_up { flow.client_host } else { flow.server_host };
+        let delay = |longest| model.handover.map_or(Delay::Chance(longest), Delay::Measured);
+        if !self.plan.host_delay || model.handover.is_none() && all.iter().all(Duration::is_zero) {
             return Vec::new();
         }
-        all.into_iter().enumerate().map(|(n, longest)| Departures::new(longest, dice(n))).collect()
+        all.into_iter().enumerate().map(|(n, longest)| Departures::new(delay(longest), dice(n))).collect()
     }
 
     /// The next change of a client's address has come.

@@ -17,7 +17,7 @@ pub(super) fn assumed(facts: &Facts) -> String {
 pub(super) fn mtu(stack: Stack) -> MtuRules {
     match stack {
         Stack::Quinn | Stack::Noq | Stack::QuicGo => MtuRules::Halving,
-        Stack::Quiche | Stack::Ours | Stack::Other => MtuRules::CommonSizes,
+        Stack::Quiche | Stack::Aioquic | Stack::Ours | Stack::Other => MtuRules::CommonSizes,
     }
 }
 
@@ -29,6 +29,10 @@ const OF_QUICHE: &str = "start=hystart++, reordering=counting, pacing=off";
 
 /// Its slow start has the delay test of Linux's, and its packets are paced at 5/4 in it, too.
 const OF_QUIC_GO: &str = "start=hystart, reordering=adaptive, pacing-rtt=smoothed";
+
+/// Its slow start ends as picoquic's does, but by the last five samples. It paces by one window per round trip, in
+/// bursts of up to 16 datagrams, and does not look for the path's MTU.
+const OF_AIOQUIC: &str = "start=delay-min, reordering=fixed, pacing-rtt=smoothed";
 
 fn of(stack: Stack, controller: &str) -> String {
     let is_cubic = controller == "cubic";
@@ -42,6 +46,8 @@ fn of(stack: Stack, controller: &str) -> String {
         Stack::Quiche => (controller, OF_QUICHE, "undo=off"),
         // Whatever the window is reduced by, it is NewReno's.
         Stack::QuicGo => ("gentle-reno", OF_QUIC_GO, "undo=episode, pacing=bursts"),
+        // What it ships is NewReno.
+        Stack::Aioquic => ("new-reno", OF_AIOQUIC, "undo=off, pacing=bursts"),
         Stack::Ours | Stack::Other => (controller, "start=standard, reordering=fixed", "undo=off"),
     };
     format!("controller={controller}, {common}, {own}, {OF_RFC}")

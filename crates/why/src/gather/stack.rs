@@ -11,6 +11,7 @@ pub(crate) enum Stack {
     Noq,
     Quiche,
     QuicGo,
+    Aioquic,
     #[default]
     Other,
 }
@@ -36,8 +37,13 @@ impl Writer {
             self.stack = Stack::Ours;
         } else if self.stack == Stack::Other {
             let title = header.title.as_deref().unwrap_or_default().to_ascii_lowercase();
-            let names =
-                [("quiche", Stack::Quiche), ("quinn", Stack::Quinn), ("noq", Stack::Noq), ("quic-go", Stack::QuicGo)];
+            let names = [
+                ("quiche", Stack::Quiche),
+                ("quinn", Stack::Quinn),
+                ("noq", Stack::Noq),
+                ("quic-go", Stack::QuicGo),
+                ("aioquic", Stack::Aioquic),
+            ];
             self.stack = names.into_iter().find(|(name, _)| title.contains(name)).map_or(Stack::Other, |named| named.1);
         }
     }
@@ -84,5 +90,10 @@ mod tests {
         writer.header(&Header { title: Some("quiche-server qlog".to_owned()), ..Header::default() });
         writer.sent(Tree::of(json!({"header": {"length": 40}})).unwrap().root());
         assert_eq!(writer.stack(), Stack::Quiche);
+        for (title, stack) in [("quic-go qlog", Stack::QuicGo), ("aioquic", Stack::Aioquic), ("other", Stack::Other)] {
+            let mut writer = Writer::default();
+            writer.header(&Header { title: Some(title.to_owned()), ..Header::default() });
+            assert_eq!(writer.stack(), stack);
+        }
     }
 }

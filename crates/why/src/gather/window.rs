@@ -22,7 +22,9 @@ pub(crate) struct Window {
 
 impl Window {
     pub(super) fn metrics(&mut self, data: Data<'_>) {
-        let Some(window) = data.get("congestion_window").and_then(Data::as_f64) else { return };
+        // aioquic has another name for it.
+        let window = data.get("congestion_window").or_else(|| data.get("cwnd"));
+        let Some(window) = window.and_then(Data::as_f64) else { return };
         self.first.get_or_insert(window);
         if let Some(last) = self.last.replace(window).filter(|last| *last > 0.0) {
             let ratio = window / last;
@@ -52,6 +54,13 @@ mod tests {
             .iter()
             .for_each(|bytes| window.metrics(Tree::of(json!({ "congestion_window": bytes })).unwrap().root()));
         window.is_halved()
+    }
+
+    #[test]
+    fn aioquic_writes_cwnd() {
+        let mut window = Window::default();
+        window.metrics(Tree::of(json!({ "cwnd": 12_000 })).unwrap().root());
+        assert_eq!(window.first, Some(12_000.0));
     }
 
     #[test]

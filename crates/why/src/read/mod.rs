@@ -286,10 +286,12 @@ fn text(value: Option<&Value>) -> Option<String> {
 
 fn header(file: &Map<String, Value>, trace: &Map<String, Value>) -> Header {
     let common = trace.get("common_fields");
+    let of_point = |key: &str| text(trace.get("vantage_point").and_then(|point| point.get(key)));
     let common_text = |key: &str| text(common.and_then(|common| common.get(key)));
     Header {
-        title: text(trace.get("title")).or_else(|| text(file.get("title"))),
-        vantage_point: text(trace.get("vantage_point").and_then(|point| point.get("type"))),
+        // aioquic has no title, but a name where it stands.
+        title: text(trace.get("title")).or_else(|| text(file.get("title"))).or_else(|| of_point("name")),
+        vantage_point: of_point("type"),
         odcid: common_text("ODCID").or_else(|| common_text("odcid")).or_else(|| common_text("group_id")),
         schema: trace
             .get("event_schemas")

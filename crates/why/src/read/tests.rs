@@ -35,6 +35,7 @@ fn reads_a_whole_document_of_version_0_3_with_absolute_times() {
         "events":[{"time":1700000000000.0,"name":"transport:packet_sent","data":{}},
                   {"time":1700000000012.5,"name":"recovery:metrics_updated","data":{}}]}]}"#);
     assert_eq!(headers[0].schema.as_deref(), Some("0.3"));
+    assert_eq!(headers[0].title.as_deref(), Some("aioquic"), "where there is no title");
     assert_eq!(damaged, 0);
     assert_eq!((events[1].time, events[1].name.as_str()), (12.5, "metrics_updated"));
 }

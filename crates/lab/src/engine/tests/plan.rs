@@ -116,4 +116,6 @@ fn traffic_and_hosts_are_what_the_scenario_says() {
     assert_eq!((host.receive_delay, host.nic), (Duration::ZERO, Some(Rate::from_bps(1_000_000_000))));
     let coarse = flow("transfer = { download = \"1 MB\" }\nhost = \"linux-coarse\"").server_host;
     assert_eq!(coarse, HostModel::LINUX_COARSE);
+    let kernel = flow("transfer = { download = \"1 MB\" }\nhost = \"kernel\"").server_host;
+    assert_eq!(kernel, HostModel::KERNEL);
 }

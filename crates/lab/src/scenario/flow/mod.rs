@@ -269,8 +269,9 @@ pub const FLOW_KEYS: &[FlowKey] = &[
         name: "host",
         example: r#""linux""#,
         doc: r#""ideal" (default), "linux" (a virtual machine: programs run up to 0.1 ms late, QUIC handshakes
-              cost 0.4 ms at each end, and there are pauses), "linux-coarse" (timers at whole milliseconds as well), or
-              { timer, wake, receive, nic, batch }"#,
+              cost 0.4 ms at each end, and there are pauses), "linux-coarse" (timers at whole milliseconds as well),
+              "kernel" (a transport in the kernel: packets reach the network after 34 to 98 µs, after 5 ms of silence
+              70 to 180 µs, and there are short pauses), or { timer, wake, receive, nic, batch }"#,
         read: |draft, field| {
             let host = field.map_or(Some(HostModel::IDEAL), |field| host(&field));
             draft.put(host, |flow, host| (flow.base.client_host, flow.base.server_host) = (host, host));
@@ -491,9 +492,11 @@ fn told_path(path: &SavedPath) -> Told {
 
 /// A host as it names results: in the words that the type had when results were first stored, where they say it all.
 fn told_host(model: &HostModel) -> Told {
-    let HostModel { timer_granularity, wake_delay, receive_delay, spread, handshake, pauses, nic, batch } = model;
-    if !spread.is_zero() || !handshake.is_zero() || pauses.is_some() {
-        return Told::debug(model);
+    let HostModel { timer_granularity, wake_delay, receive_delay, nic, batch, .. } = model;
+    if (HostModel { spread: Duration::ZERO, handshake: Duration::ZERO, pauses: None, handover: None, ..*model })
+        != *model
+    {
+        return Told::Text(format!("{model:?}").replace("handover: None, ", ""));
     }
     Told::Text(format!(
         "HostModel {{ timer_granularity: {timer_granularity:?}, wake_delay: {wake_delay:?}, receive_delay: \
@@ -504,11 +507,16 @@ fn told_host(model: &HostModel) -> Told {
 /// A profile by name, or a table of delays.
 fn host(field: &Field<'_>) -> Option<HostModel> {
     if !field.is_table() {
-        let profiles =
-            [("ideal", HostModel::IDEAL), ("linux", HostModel::LINUX), ("linux-coarse", HostModel::LINUX_COARSE)];
+        let profiles = [
+            ("ideal", HostModel::IDEAL),
+            ("linux", HostModel::LINUX),
+            ("linux-coarse", HostModel::LINUX_COARSE),
+            ("kernel", HostModel::KERNEL),
+        ];
         return field.choice(&profiles);
     }
-    let reader = field.table("\"ideal\", \"linux\", \"linux-coarse\" or { timer = \"1 ms\", wake = \"50 us\" }")?;
+    let reader =
+        field.table("\"ideal\", \"linux\", \"linux-coarse\", \"kernel\" or { timer = \"1 ms\", wake = \"50 us\" }")?;
     let span = |key| reader.get(key).map_or(Some(Duration::ZERO), |field| field.duration());
     let nic: Option<Option<Rate>> = reader.get("nic").map_or(Some(None), |field| field.rate().map(Some));
     let batch = reader.get("batch").map_or(Some(10), |field| field.count(1..=1_000));
@@ -518,11 +526,9 @@ fn host(field: &Field<'_>) -> Option<HostModel> {
         timer_granularity: timer?,
         wake_delay: wake?,
         receive_delay: receive?,
-        spread: Duration::ZERO,
-        handshake: Duration::ZERO,
-        pauses: None,
         nic: nic?,
         batch: usize::try_from(batch?).unwrap_or(usize::MAX),
+        ..HostModel::IDEAL
     })
 }
 

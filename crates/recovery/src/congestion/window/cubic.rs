@@ -11,9 +11,7 @@
 //! ```
 //!
 //! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch
-//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2). While W_max
-//! is not known the window grows by a datagram per so many acknowledged at least, if the profile says so
-//! ([`Profile::least_growth`](crate::Profile::least_growth)).
+//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2).
 //!
 //! | constant | value | source |
 //! |---|---|---|
@@ -23,14 +21,11 @@
 //! | alpha | 3 (1 - beta) / (1 + beta) = 9/17, 9/37 | section 4.3: the additive increase that is fair to Reno |
 //! | fast convergence | (1 + beta) / 2 = 17/20, 37/40 | section 4.7 |
 
-use core::num::NonZeroU8;
-
 use thalweg_units::math::{icbrt, mul_div};
 use thalweg_units::{Duration, Instant};
 
 use super::growth::{Growth, Signal};
 use crate::congestion::view::View;
-use crate::profile::Profile;
 
 /// How far a signal reduces the window, as beta, and what follows from that.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -121,16 +116,10 @@ pub(crate) struct Cubic {
     epoch: Option<Epoch>,
     /// W_est in 2⁻¹⁶ bytes.
     reno: u64,
-    /// The part of the window's growth that is less than a byte, or a datagram where windows are whole, in 2⁻¹⁶ bytes.
+    /// The part of the window's growth that is less than a byte, in 2⁻¹⁶ bytes.
     fraction: u64,
     /// Since when the application has been the limit.
     limited_since: Option<Instant>,
-    /// Datagrams acknowledged per one that the window grows by at least while W_max is not known.
-    least_growth: Option<NonZeroU8>,
-    /// Whether Reno's increase stays what it is after a reduction.
-    keeps_alpha: bool,
-    /// Whether the window grows by whole datagrams.
-    whole_windows: bool,
     /// Whether a reduction that is taken back leaves Reno's window reduced, and whether one just was.
     #[cfg(feature = "study")]
     forgets_reno: bool,
@@ -157,15 +146,6 @@ impl Epoch {
 }
 
 impl Cubic {
-    pub(crate) fn new(profile: Profile) -> Cubic {
-        Cubic {
-            least_growth: profile.least_growth,
-            keeps_alpha: profile.keeps_alpha,
-            whole_windows: profile.whole_windows,
-            ..Cubic::default()
-        }
-    }
-
     /// As quiche has it: a reduction that is taken back leaves what Reno would have reduced.
     #[cfg(feature = "study")]
     pub(crate) fn forgetful() -> Cubic {
@@ -193,7 +173,7 @@ impl Cubic {
     /// What Reno would have by now, in bytes.
     fn advance_reno(&mut self, view: View, acked: u64) -> u64 {
         // Once past the window it was reduced from, Reno's increase is the ordinary one (section 4.3).
-        let is_past = self.reno >> FRACTION_BITS >= self.prior && !self.keeps_alpha;
+        let is_past = self.reno >> FRACTION_BITS >= self.prior;
         let (num, den) = if is_past { (1, 1) } else { self.backoff.alpha() };
         let per_window = (view.datagram << FRACTION_BITS) * num / den;
         self.reno = self.reno.saturating_add(mul_div(per_window, acked, view.window.max(1)));
@@ -213,27 +193,16 @@ impl Growth for Cubic {
         }
         let elapsed = self.elapsed_micros(epoch, view.now);
         let reno = self.advance_reno(view, acked);
-        let least = match (self.least_growth, self.w_max) {
-            (Some(acks), None) => (acked << FRACTION_BITS) / u64::from(acks.get()),
-            _ => 0,
-        };
-        let whole = |bytes: u64| if self.whole_windows { bytes - bytes % view.datagram } else { bytes };
-        let reno = whole(reno);
-        if epoch.at(elapsed, view.datagram) < reno && reno.saturating_sub(view.window) << FRACTION_BITS >= least {
+        if epoch.at(elapsed, view.datagram) < reno {
             return reno;
         }
-        let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
-        // Linux counts the datagrams to the plateau, and beyond it, without their fractions.
-        let distance = whole(aim.abs_diff(epoch.plateau));
-        let aim = if aim < epoch.plateau { epoch.plateau - distance } else { epoch.plateau + distance };
-        let target = aim.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
-        let target = whole(target).max(view.window);
+        let target = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
+        let target = target.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
         let step = mul_div((target - view.window) << FRACTION_BITS, acked, view.window.max(1));
-        let fraction = self.fraction.saturating_add(step.max(least));
-        let most = if least > step { u64::MAX } else { target };
-        let grown = whole(fraction >> FRACTION_BITS);
+        let fraction = self.fraction.saturating_add(step);
+        let grown = fraction >> FRACTION_BITS;
         self.fraction = fraction - (grown << FRACTION_BITS);
-        view.window.saturating_add(grown).min(most)
+        view.window.saturating_add(grown).min(target)
     }
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {

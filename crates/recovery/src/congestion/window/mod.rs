@@ -18,6 +18,7 @@
 
 #[cfg(feature = "study")]
 mod abba;
+mod counted;
 #[cfg(feature = "study")]
 mod cuback;
 mod cubic;
@@ -46,6 +47,7 @@ use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
 use crate::undo;
 
+use counted::CountedCubic;
 use cubic::Cubic;
 pub(crate) use growth::{Growth, Signal};
 use interruption::{Departures, EARLY_WINDOWS, Interruption, Longest, MOST_ACCIDENTS};
@@ -63,7 +65,10 @@ algorithms! {
         Cubic "cubic",
             "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
             "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
-            |context| Box::new(Cubic::new(context.profile));
+            |context| match context.profile.whole_windows {
+                true => Box::new(CountedCubic::default()),
+                false => Box::new(Cubic::default()),
+            };
         Regain "regain",
             "as cubic, but regains within a few round trips what losses without a queue have taken, and fills a path that carries more than it did or takes longer (of this project)",
             "long or fast paths that lose packets by chance, or whose rate or delay changes",
@@ -233,7 +238,8 @@ impl Window {
         }
     }
 
-    /// Slow start. Returns the acknowledged bytes that are left over for the growth once the threshold is reached.
+    /// Slow start. Returns the acknowledged bytes that are left over for the growth: those beyond the threshold, or all
+    /// of an ACK that made the start end where it was.
     fn open(&mut self, event: &AckEvent<'_>) -> u64 {
         let before = self.window;
         let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
@@ -250,6 +256,9 @@ impl Window {
             if proposal.exit == Some(StartExit::Congestion) {
                 self.growth.on_congested_start(self.window);
             }
+            // A start that ends where it was leaves this ACK to avoidance.
+            let is_unused = matches!(proposal.exit, Some(StartExit::AckTrain | StartExit::Delay));
+            return if is_unused && self.window == before { event.growth } else { 0 };
         } else if !self.in_slow_start() {
             self.leave_start(StartExit::Threshold);
             return event.growth.saturating_sub(self.window.saturating_sub(before));

@@ -243,6 +243,27 @@ fn hystart_exit_sets_the_threshold_without_a_reduction() {
 }
 
 #[test]
+#[cfg(feature = "study")]
+fn the_ack_that_ends_hystart_counts_for_avoidance() {
+    let (mut window, mut scene) = (window("controller=new-reno, start=hystart"), Scene::new());
+    let mut ack = |window: &mut Window, rtt: u64, is_first: bool| {
+        scene.now += ms(10);
+        let _ = window.on_ack(&scene.ack(DATAGRAM, Some(ms(rtt)), is_first));
+    };
+    (0..20).for_each(|index| ack(&mut window, 100, index == 0));
+    (0..8).for_each(|index| ack(&mut window, 200, index == 0));
+    let before = window.window;
+    ack(&mut window, 200, false);
+    assert_eq!((window.start_exit(), window.window), (Some(StartExit::Delay), before));
+    // A window of acknowledgments adds a datagram, that one among them.
+    for _ in 1..before / DATAGRAM {
+        assert_eq!(window.window, before);
+        ack(&mut window, 200, false);
+    }
+    assert_eq!(window.window, before + DATAGRAM);
+}
+
+#[test]
 fn rfc9438_4_9_undo_restores_everything_but_only_upwards() {
     for policies in ["controller=cubic", "controller=new-reno"] {
         let (mut window, mut scene) = (window(policies), Scene::new());

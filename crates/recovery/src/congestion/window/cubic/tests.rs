@@ -218,36 +218,6 @@ fn rfc9438_4_10_after_slow_start_without_loss_the_function_starts_on_its_plateau
 }
 
 #[test]
-fn a_profile_with_a_least_growth_has_it_until_the_first_reduction() {
-    let grown = |least: Option<u8>, is_reduced: bool| {
-        let least_growth = least.and_then(NonZeroU8::new);
-        let mut cubic = Cubic::new(Profile { least_growth, ..Profile::TCP });
-        let mut now = Instant::ZERO;
-        let mut window = 100 * 1_200;
-        cubic.on_start_exit(view(now, window, 100));
-        if is_reduced {
-            window = cubic.reduce(view(now, window, 100), Signal::Loss);
-        }
-        let before = window;
-        // Ten round trips of a window each.
-        for _ in 0..10 {
-            let mut left = window;
-            while left > 0 {
-                let acked = left.min(2_400);
-                window = cubic.grow(view(now, window, 100), acked);
-                left -= acked;
-            }
-            now += Duration::from_millis(100);
-        }
-        window as f64 / before as f64
-    };
-    let twentieth = grown(Some(20), false);
-    assert!((1.60..1.70).contains(&twentieth), "1.05 to the tenth is 1.63: {twentieth}");
-    assert!(grown(None, false) < 1.1, "RFC 9438");
-    assert_eq!(grown(Some(20), true), grown(None, true), "W_max is known");
-}
-
-#[test]
 fn rfc9438_4_8_after_persistent_congestion_k_is_zero() {
     let (mut cubic, _) = reduced(1_000 * DATAGRAM);
     cubic.on_persistent_congestion();
@@ -310,43 +280,6 @@ fn rfc8511_3_1_a_mark_leaves_17_of_20_and_a_loss_after_it_is_a_loss() {
     // It had not come back to where it was reduced from.
     assert_eq!(cubic.reduce(view(95_000), Signal::Loss), 66_500);
     assert_eq!((cubic.backoff, cubic.w_max), (Backoff::LOSS, Some(95_000 * 17 / 20)));
-}
-
-#[test]
-fn a_profile_that_keeps_alpha_grows_renos_window_as_slowly_beyond_the_window_before() {
-    let grown = |keeps_alpha: bool| {
-        let mut cubic = Cubic::new(Profile { keeps_alpha, ..Profile::TCP });
-        let now = Instant::ZERO;
-        let reduced = cubic.reduce(view(now, 10 * DATAGRAM, 100), Signal::Loss);
-        cubic.grow(view(now, reduced, 100), 1);
-        // So many windows that Reno's is beyond ten datagrams.
-        for _ in 0..10 {
-            cubic.advance_reno(view(now, reduced, 100), reduced);
-        }
-        let before = cubic.advance_reno(view(now, reduced, 100), 0);
-        cubic.advance_reno(view(now, reduced, 100), reduced) - before
-    };
-    assert_eq!(grown(false), DATAGRAM);
-    // 3 × (1 - 0.7) / (1 + 0.7) of a datagram.
-    assert_eq!(grown(true), DATAGRAM * 9 / 17);
-}
-
-#[test]
-fn whole_windows_grow_a_datagram_at_a_time_towards_the_next_above_the_function() {
-    let mut cubic = Cubic::new(Profile { whole_windows: true, ..Profile::TCP });
-    cubic.reduce(view(Instant::ZERO, 20 * DATAGRAM, 100), Signal::Loss);
-    let mut window = 14 * DATAGRAM;
-    let mut grown = Vec::new();
-    for acked in 1..=30_u64 {
-        window = cubic.grow(view(Instant::ZERO, window, 100), DATAGRAM);
-        assert_eq!(window % DATAGRAM, 0);
-        if grown.last() != Some(&window) && window > 14 * DATAGRAM {
-            grown.push(window);
-            // W(0.1 s) is 14.7 datagrams, so that it aims at the fifteenth, a window of acknowledgments away.
-            assert!(grown.len() > 1 || (14..=15).contains(&acked), "{acked}");
-        }
-    }
-    assert_eq!(grown.first(), Some(&(15 * DATAGRAM)));
 }
 
 #[test]
