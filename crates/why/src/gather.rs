@@ -400,7 +400,9 @@ impl Facts {
 /// The number of a packet with application data.
 fn number_of_data(data: Data<'_>) -> Option<u64> {
     let header = data.get("header");
+    // aioquic names the type of a lost packet otherwise.
     let kind = header.and_then(|header| header.get("packet_type")).or_else(|| data.get("packet_type"));
+    let kind = kind.or_else(|| data.get("type"));
     let is_data = kind.and_then(Data::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("1rtt") || kind == "0RTT");
     let number = header.and_then(|header| header.get("packet_number")).or_else(|| data.get("packet_number"));
     if is_data { number.and_then(integer) } else { None }

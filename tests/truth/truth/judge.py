@@ -1,4 +1,5 @@
-"""Whether a row holds: medians of valid runs on the wire beside medians of the lab."""
+"""Whether a row holds: medians of valid runs on the wire beside medians of the lab, or the median of what pairs of runs
+that begin alike are apart."""
 
 from statistics import median
 
@@ -10,9 +11,24 @@ def values(runs, check):
     return [value for value in found if value is not None]
 
 
-def judge(row, lab, wire):
-    """A dictionary per check. `wire` are the figures of valid runs."""
-    found = []
+def pairs(row, lab, runs, check):
+    """What a run on the wire and the lab's run of the same seed have, where their flows begin alike."""
+    if not row.begins_alike:
+        return []
+    both = [(values([lab[seed]], check), values([wire], check)) for seed, wire in runs.items() if seed in lab]
+    return [(ours[0], theirs[0]) for ours, theirs in both if ours and theirs]
+
+
+def apart(check, couples):
+    """The median of the pairs: a difference of shares, else wire ÷ lab."""
+    if check.kind == "points":
+        return median(theirs - ours for ours, theirs in couples)
+    return median(theirs / ours if ours else float(theirs == ours) for ours, theirs in couples)
+
+
+def judge(row, lab, runs):
+    """A dictionary per check. `runs` are the figures of valid runs on the wire by their seeds."""
+    found, wire = [], list(runs.values())
     for check in row.checks:
         ours, theirs = values(lab.values(), check), values(wire, check)
         one = {"subject": check.subject, "metric": check.metric}
@@ -30,8 +46,24 @@ def judge(row, lab, wire):
             continue
         a, b = median(ours), median(theirs)
         spans = {"lab_range": [min(ours), max(ours)], "wire_range": [min(theirs), max(theirs)]}
-        found.append({**one, "lab": a, "wire": b, **spans, "holds": holds(check, a, b)})
+        one |= {"lab": a, "wire": b, **spans}
+        if couples := pairs(row, lab, runs, check):
+            # A start that ends a round later changes all that follows, and which of two values most runs have. Runs that
+            # begin alike are compared one by one, therefore.
+            one["apart"] = apart(check, couples)
+            found.append({**one, "holds": pairs_hold(check, one["apart"], couples)})
+        else:
+            found.append({**one, "holds": holds(check, a, b)})
     return found
+
+
+def pairs_hold(check, distance, couples):
+    if check.kind == "points":
+        return abs(distance) <= check.tolerance
+    if check.kind == "count":
+        near = abs(median(theirs - ours for ours, theirs in couples)) <= check.least
+        return near or check.tolerance <= distance <= 1 / check.tolerance
+    return abs(distance - 1) <= check.tolerance
 
 
 def holds(check, lab, wire):

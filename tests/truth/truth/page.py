@@ -27,9 +27,16 @@ def number(metric, value):
     return plain(metric, value) + (UNITS.get(metric, "") if value is not None else "")
 
 
+def distance(check):
+    """What pairs of runs are apart, if there are any."""
+    if "apart" not in check:
+        return ""
+    return f"; {check['apart'] * 100:+.1f}" if check["metric"] == "share" else f"; × {check['apart']:.2f}"
+
+
 def cell(check):
     lab = "–" if check["lab"] is None and check["holds"] else plain(check["metric"], check["lab"])
-    text = f"{lab}; {plain(check['metric'], check['wire'])}"
+    text = f"{lab}; {plain(check['metric'], check['wire'])}{distance(check)}"
     return text if check["holds"] else f"**{text}**"
 
 

@@ -74,6 +74,22 @@ fn what_is_kept_of_a_log_is_bounded() {
     assert!(more.kept() < 66_000 && more.kept() * 2 < some.kept() * 3, "{} and {}", some.kept(), more.kept());
 }
 
+#[test]
+fn aioquic_names_the_type_of_a_lost_packet_in_its_own_way() {
+    let mut facts = Facts::default();
+    let mut tell = |time: f64, name: &str, data: serde_json::Value| {
+        let tree = Tree::of(&data).unwrap();
+        facts.add(Item::Event(EventIn { time, name, data: tree.root(), connection: None }));
+    };
+    for number in 0..4 {
+        let frame = json!({ "frame_type": "stream", "stream_id": 0, "offset": number * 1000, "length": 1000 });
+        let header = json!({ "packet_type": "1RTT", "packet_number": number });
+        tell(number as f64, "packet_sent", json!({ "header": header, "raw": { "length": 1040 }, "frames": [frame] }));
+    }
+    tell(40.0, "packet_lost", json!({ "type": "1RTT", "packet_number": 1 }));
+    assert_eq!(facts.flight.losses.lost.len(), 1);
+}
+
 /// The facts of a log without frames of a sender that may send 40,000 bytes ahead, if the receiver renews that when
 /// half of it has come; with room in the congestion window for so many bytes, and what is `left` on its way when it
 /// goes on.
