@@ -48,8 +48,8 @@ def judge(row, lab, runs):
         spans = {"lab_range": [min(ours), max(ours)], "wire_range": [min(theirs), max(theirs)]}
         one |= {"lab": a, "wire": b, **spans}
         if couples := pairs(row, lab, runs, check):
-            # A start that ends a round later changes all that follows, and which of two values most runs have. Runs that
-            # begin alike are compared one by one, therefore.
+            # A start that ends a round later changes all that follows, and which of two values most runs have. Runs
+            # that begin alike are compared one by one, therefore.
             one["apart"] = apart(check, couples)
             found.append({**one, "holds": pairs_hold(check, one["apart"], couples)})
         else:
