@@ -604,8 +604,9 @@ mod tests {
         assert_eq!(segment(&mut receiver, 10, 8), None, "the newest block grows");
         assert_eq!(receiver.timer(), Some(at(11)));
         assert_eq!(segment(&mut receiver, 10, 6), None, "it joins both that grew last");
-        assert_eq!(segment(&mut receiver, 10, 10), None, "the second block again");
-        assert_eq!(segment(&mut receiver, 11, 11), Some((0, vec![(10, 12), (5, 9), (1, 4)])), "a millisecond is over");
+        assert_eq!(segment(&mut receiver, 10, 10), Some((0, vec![(5, 9), (1, 4)])), "a third begins again");
+        assert_eq!(segment(&mut receiver, 10, 11), None);
+        assert_eq!(segment(&mut receiver, 11, 12), Some((0, vec![(10, 13), (5, 9), (1, 4)])), "a millisecond is over");
     }
 
     #[test]
