@@ -622,7 +622,8 @@ impl Tap for Counter {
 
 #[test]
 fn a_tap_sees_every_datagram_at_both_hosts_and_changes_nothing() {
-    for (host_delay, host) in [(false, HostModel::IDEAL), (true, HostModel::IDEAL), (true, HostModel::LINUX)] {
+    let hosts = [HostModel::IDEAL, HostModel::LINUX, HostModel::KERNEL].map(|host| (true, host));
+    for (host_delay, host) in hosts.into_iter().chain([(false, HostModel::IDEAL)]) {
         let mut plan = Plan { host_delay, ..rough(Traffic::download(Some(MB))) };
         (plan.flows[0].client_host, plan.flows[0].server_host) = (host, host);
         let mut counter = Counter::default();

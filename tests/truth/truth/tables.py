@@ -128,7 +128,7 @@ def table_4():
 def table_5():
     """Queues of a few packets: the kernel's cubic alone, and beside Thalweg's QUIC as shipped."""
 
-    def row(rate, rtt, queue, beside, seconds, runs=CHANCE):
+    def row(rate, rtt, queue, beside):
         # At least two packets, as a queue in time has.
         limit = f"{max(3000, round(rate * 1e6 / 8 * int(queue.split()[0]) / 1e3))} B" if queue.endswith("ms") else queue
         tcp, quic = Flow("tcp", "tcp", "cubic", None), Flow("quic", "quic", "shipped", None)
@@ -138,16 +138,16 @@ def table_5():
         # times a minute beside compilers, one more loss decides the run.
         quick = (rate, rtt, queue, beside) == (10, 60, "8 packets", False)
         return Row("5", name, path(rate, rtt, limit), rtt / 1e3, (tcp, quic) if beside else (tcp,), (check,),
-                   runs=runs, seconds=seconds, lab_runs=20, quick=quick)
+                   runs=CHANCE, seconds=10, lab_runs=20, quick=quick)
 
     for rate, rtt in ((20, 50), (20, 100), (10, 60)):
         for queue in ("2 ms", "3 ms", "6 ms", "4 packets", "8 packets"):
-            yield row(rate, rtt, queue, False, 10)
-            yield row(rate, rtt, queue, True, 10)
+            yield row(rate, rtt, queue, False)
+            yield row(rate, rtt, queue, True)
     for label in (path["label"] for path in tomllib.loads(SHORT_QUEUES.read_text())["vary"]["path.link"]):
         rate, rtt, queue = re.fullmatch(r"(\d+) Mbps, (\d+) ms, (\d+ ms)", label).groups()
         if int(rate) > 20:
-            yield row(int(rate), int(rtt), queue, True, 30, runs=5)
+            yield row(int(rate), int(rtt), queue, True)
 
 
 TABLES = {"1": table_1, "2": table_2, "3": table_3, "4": table_4, "5": table_5}
