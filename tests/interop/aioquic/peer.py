@@ -37,7 +37,7 @@ ENV = os.environ.get
 class Traces(QuicLogger):
     """Writes each event into QLOGDIR at once, so that a peer that is killed leaves its trace; counts key updates.
 
-    Events of a packet that was received wait for the next packet: aioquic fills in its frames as it goes through them.
+    Events of a packet that was received are written once aioquic has gone through its frames.
     """
 
     def start_trace(self, is_client, odcid):
@@ -66,21 +66,26 @@ class Trace(QuicLoggerTrace):
         if not self.file.closed:
             self.file.write(f"\x1e{json.dumps(record)}\n")
 
-    def close(self):
-        for record in self.waiting:
+    def flush(self):
+        waiting, self.waiting = self.waiting, []
+        for record in waiting:
             self.write(record)
+
+    def close(self):
+        self.flush()
         self.file.close()
 
     def log_event(self, *, category, event, data):
         record = {"time": 1000 * time.time(), "name": f"{category}:{event}", "data": data}
         if event.startswith(("packet_received", "packet_sent", "datagrams_")):
-            for complete in self.waiting:
-                self.write(complete)
-            self.waiting = []
-        if event == "packet_received" or self.waiting:
-            self.waiting.append(record)
-        else:
+            self.flush()
+        if event != "packet_received" and not self.waiting:
             self.write(record)
+        else:
+            if not self.waiting:
+                # aioquic goes through the frames in the call that it is in.
+                asyncio.get_running_loop().call_soon(self.flush)
+            self.waiting.append(record)
         if event == "key_updated" and data.get("trigger") in ("local_update", "remote_update"):
             self.updates += data["key_type"].startswith("client_")
 

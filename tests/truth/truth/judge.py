@@ -1,6 +1,7 @@
-"""Whether a row holds: medians of valid runs on the wire beside medians of the lab, or the median of what pairs of runs
-that begin alike are apart."""
+"""Whether a row holds: medians of valid runs on the wire beside the lab's, or, where flows begin alike, the median over
+pairs of runs of the same seed."""
 
+from math import inf
 from statistics import median
 
 from lab_results import quantile
@@ -19,11 +20,14 @@ def pairs(row, lab, runs, check):
     return [(ours[0], theirs[0]) for ours, theirs in both if ours and theirs]
 
 
+def ratio(lab, wire):
+    """wire ÷ lab; infinite of nothing in the lab."""
+    return wire / lab if lab else inf if wire else 1.0
+
+
 def apart(check, couples):
     """The median of the pairs: a difference of shares, else wire ÷ lab."""
-    if check.kind == "points":
-        return median(theirs - ours for ours, theirs in couples)
-    return median(theirs / ours if ours else float(theirs == ours) for ours, theirs in couples)
+    return median(theirs - ours if check.kind == "points" else ratio(ours, theirs) for ours, theirs in couples)
 
 
 def judge(row, lab, runs):
@@ -51,7 +55,8 @@ def judge(row, lab, runs):
             # A start that ends a round later changes all that follows, and which of two values most runs have. Runs
             # that begin alike are compared one by one, therefore.
             one["apart"] = apart(check, couples)
-            found.append({**one, "holds": pairs_hold(check, one["apart"], couples)})
+            is_whole = len(couples) == len(runs)
+            found.append({**one, "holds": is_whole and pairs_hold(check, one["apart"], couples)})
         else:
             found.append({**one, "holds": holds(check, a, b)})
     return found

@@ -28,7 +28,7 @@ def number(metric, value):
 
 
 def distance(check):
-    """What pairs of runs are apart, if there are any."""
+    """The median over pairs of runs, where a row is judged by it."""
     if "apart" not in check:
         return ""
     return f"; {check['apart'] * 100:+.1f}" if check["metric"] == "share" else f"; × {check['apart']:.2f}"

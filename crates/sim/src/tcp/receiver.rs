@@ -269,9 +269,10 @@ impl Receiver {
         } else if start <= self.next {
             self.in_order(now, before, end, flags & PSH != 0);
         } else {
-            let (place, newest) = (self.place(start, end), self.stamp);
+            let place = self.place(start, end);
+            let before = (place == self.ranges.len()).then_some(self.stamp);
             self.out_of_order(start, end);
-            self.answer_hole(now, place, newest);
+            self.answer_hole(now, place, before);
         }
     }
 
@@ -282,11 +283,11 @@ impl Receiver {
         self.ranges.iter().filter(|range| own.is_none_or(|own| range.stamp > own)).count()
     }
 
-    /// Something came beyond a hole, in the block at this place; until then this block was the newest.
-    fn answer_hole(&mut self, now: Instant, place: usize, newest: u64) {
+    /// Something came beyond a hole, in the block at this place; if the block is new, `before` was the newest.
+    fn answer_hole(&mut self, now: Instant, place: usize, before: Option<u64>) {
         if self.acks == TcpAcks::Linux && self.owed.compressed > 0 && place >= EXPECTED_BLOCKS {
-            // What waits is told as it was. Linux then forgets that this segment calls for an ACK, too.
-            self.owed.newest = Some(newest);
+            // What waits is told without a new block. Linux then forgets that its segment calls for an ACK, too.
+            self.owed.newest = before;
             self.owed.is_due = true;
             return;
         }
@@ -607,6 +608,18 @@ mod tests {
         assert_eq!(segment(&mut receiver, 10, 10), Some((0, vec![(5, 9), (1, 4)])), "a third begins again");
         assert_eq!(segment(&mut receiver, 10, 11), None);
         assert_eq!(segment(&mut receiver, 11, 12), Some((0, vec![(10, 13), (5, 9), (1, 4)])), "a millisecond is over");
+    }
+
+    #[test]
+    fn linux_does_not_wait_when_the_third_block_grows() {
+        let mut receiver = linux(false);
+        for number in [2, 3, 4] {
+            assert!(segment(&mut receiver, 10, number).is_some());
+        }
+        assert_eq!(segment(&mut receiver, 10, 6), None);
+        assert_eq!(segment(&mut receiver, 10, 9), Some((0, vec![(6, 7), (2, 5)])));
+        assert_eq!(segment(&mut receiver, 10, 10), None);
+        assert_eq!(segment(&mut receiver, 10, 1), Some((0, vec![(1, 5), (9, 11), (6, 7)])), "as it is now");
     }
 
     #[test]

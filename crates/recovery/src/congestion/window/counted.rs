@@ -14,9 +14,9 @@
 //! window of 6, Reno's window has to be ahead by a datagram before this one follows within a round trip, and a count is
 //! up to 28 ms old.
 //!
-//! What is different here: K is exact, where Linux takes a cubic root from a table; the smallest round trip is never
-//! forgotten; time does not run while the application is the limit, where Linux leaves out only what is silent; and a
-//! timeout that is taken back counts as a reduction, after which Linux would not know W_max.
+//! What is different here: K is exact, where Linux takes a cubic root from a table; the smallest round trip may be the
+//! handshake's, and is never forgotten; time does not run while the application is the limit, where Linux leaves out
+//! only what is silent; and a timeout that is taken back counts as a reduction, after which Linux would not know W_max.
 
 use thalweg_units::math::icbrt;
 use thalweg_units::{Duration, Instant};
@@ -201,7 +201,7 @@ impl Growth for CountedCubic {
         *self = CountedCubic { limited_since: self.limited_since, ..CountedCubic::default() };
     }
 
-    /// The function's time does not run meanwhile (`bictcp_cwnd_event`, of silences).
+    /// The function's time does not run meanwhile (`cubictcp_cwnd_event`, of silences).
     fn on_application_limited(&mut self, now: Instant, limited: bool) {
         let now = tick(now);
         match (self.limited_since, limited) {
