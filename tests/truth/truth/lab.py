@@ -44,8 +44,8 @@ def scenario(row, seed=None):
     lines += ["", "[path.link]", row.path.rstrip()]
     for flow, start in zip(row.flows, starts):
         lines += ["", *flow_text(flow, start)]
-        if row.hosts:
-            lines.append(f'host = "{row.hosts}"')
+        if host := row.host_of(flow):
+            lines.append(f'host = "{host}"')
         if flow.stack == "tcp":
             lines.append('tcp = { profile = "linux"' + (", ecn = true" if row.ecn else "") + " }")
         else:

@@ -42,7 +42,7 @@ class Row:
     runs: int = 3
     lab_runs: int = 0  # 0: as many as on the wire, with the same seeds; so it is where flows begin alike
     seconds: float | None = None  # how long flows without a size run
-    host: str = ""  # the lab's model of both computers, if not all is the kernel; "": programs are never late
+    host: str = ""  # the lab's model of both computers of a flow of QUIC; "": programs are never late
     ecn: bool = False
     capture: bool = False  # whether packets are captured, for their time in the queue
     ranges: bool = False  # whether each run has to lie in the lab's own range
@@ -65,10 +65,9 @@ class Row:
         """Whether all is the kernel, and no program decides when a packet leaves."""
         return all(flow.stack == "tcp" for flow in self.flows)
 
-    @property
-    def hosts(self):
-        """The lab's model of both computers."""
-        return "kernel" if self.is_kernel else self.host
+    def host_of(self, flow):
+        """The lab's model of both computers of a flow."""
+        return "kernel" if flow.stack == "tcp" else self.host
 
     @property
     def begins_alike(self):
