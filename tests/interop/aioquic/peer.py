@@ -79,13 +79,14 @@ class Trace(QuicLoggerTrace):
         record = {"time": 1000 * time.time(), "name": f"{category}:{event}", "data": data}
         if event.startswith(("packet_received", "packet_sent", "datagrams_")):
             self.flush()
-        if event != "packet_received" and not self.waiting:
-            self.write(record)
-        else:
-            if not self.waiting:
-                # aioquic goes through the frames in the call that it is in.
-                asyncio.get_running_loop().call_soon(self.flush)
+        if event == "packet_received":
+            # aioquic goes through the frames in the call that it is in.
+            asyncio.get_running_loop().call_soon(self.flush)
             self.waiting.append(record)
+        elif self.waiting:
+            self.waiting.append(record)
+        else:
+            self.write(record)
         if event == "key_updated" and data.get("trigger") in ("local_update", "remote_update"):
             self.updates += data["key_type"].startswith("client_")
 

@@ -7,27 +7,27 @@ from statistics import median
 from lab_results import quantile
 
 
+def value(run, check):
+    return run.get(check.subject, {}).get(check.metric)
+
+
 def values(runs, check):
-    found = [run.get(check.subject, {}).get(check.metric) for run in runs]
-    return [value for value in found if value is not None]
+    return [found for run in runs if (found := value(run, check)) is not None]
 
 
 def pairs(row, lab, runs, check):
-    """What a run on the wire and the lab's run of the same seed have, where their flows begin alike."""
+    """What the lab's run of a seed and that on the wire have, where their flows begin alike."""
     if not row.begins_alike:
         return []
-    both = [(values([lab[seed]], check), values([wire], check)) for seed, wire in runs.items() if seed in lab]
-    return [(ours[0], theirs[0]) for ours, theirs in both if ours and theirs]
+    both = [(value(lab[seed], check), value(wire, check)) for seed, wire in runs.items() if seed in lab]
+    return [pair for pair in both if None not in pair]
 
 
-def ratio(lab, wire):
-    """wire ÷ lab; infinite of nothing in the lab."""
+def distance(check, lab, wire):
+    """The difference of shares, else wire ÷ lab, which is infinite of nothing in the lab."""
+    if check.kind == "points":
+        return wire - lab
     return wire / lab if lab else inf if wire else 1.0
-
-
-def apart(check, couples):
-    """The median of the pairs: a difference of shares, else wire ÷ lab."""
-    return median(theirs - ours if check.kind == "points" else ratio(ours, theirs) for ours, theirs in couples)
 
 
 def judge(row, lab, runs):
@@ -54,34 +54,21 @@ def judge(row, lab, runs):
         if couples := pairs(row, lab, runs, check):
             # A start that ends a round later changes all that follows, and which of two values most runs have. Runs
             # that begin alike are compared one by one, therefore.
-            one["apart"] = apart(check, couples)
-            is_whole = len(couples) == len(runs)
-            found.append({**one, "holds": is_whole and pairs_hold(check, one["apart"], couples)})
+            one["apart"] = median(distance(check, *pair) for pair in couples)
+            within = holds(check, one["apart"], median(theirs - ours for ours, theirs in couples))
+            found.append({**one, "holds": len(couples) == len(runs) and within})
         else:
-            found.append({**one, "holds": holds(check, a, b)})
+            found.append({**one, "holds": holds(check, distance(check, a, b), b - a)})
     return found
 
 
-def pairs_hold(check, distance, couples):
+def holds(check, apart, difference):
+    """Whether two figures this distance and this difference apart agree."""
     if check.kind == "points":
-        return abs(distance) <= check.tolerance
+        return abs(apart) <= check.tolerance
     if check.kind == "count":
-        near = abs(median(theirs - ours for ours, theirs in couples)) <= check.least
-        return near or check.tolerance <= distance <= 1 / check.tolerance
-    return abs(distance - 1) <= check.tolerance
-
-
-def holds(check, lab, wire):
-    if check.kind == "points":
-        return abs(wire - lab) <= check.tolerance
-    if check.kind == "count" and abs(wire - lab) <= check.least:
-        return True
-    if not lab:
-        return lab == wire
-    ratio = wire / lab
-    if check.kind == "count":
-        return check.tolerance <= ratio <= 1 / check.tolerance
-    return abs(ratio - 1) <= check.tolerance
+        return abs(difference) <= check.least or check.tolerance <= apart <= 1 / check.tolerance
+    return abs(apart - 1) <= check.tolerance
 
 
 def bound(check):

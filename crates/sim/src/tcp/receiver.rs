@@ -269,28 +269,38 @@ impl Receiver {
         } else if start <= self.next {
             self.in_order(now, before, end, flags & PSH != 0);
         } else {
-            let place = self.place(start, end);
-            let before = (place == self.ranges.len()).then_some(self.stamp);
+            let (is_crowded, blocks, newest) = (self.is_crowded(start, end), self.ranges.len(), self.stamp);
             self.out_of_order(start, end);
-            self.answer_hole(now, place, before);
+            if is_crowded {
+                // What waits is told without a new block. Linux then forgets that its segment calls for an ACK, too.
+                self.owed.newest = (self.ranges.len() > blocks).then_some(newest);
+                self.owed.is_due = true;
+            } else {
+                self.answer_hole(now);
+            }
         }
     }
 
-    /// The place among the SACK blocks of the first that these bytes belong to; of none, how many there are.
-    fn place(&self, start: u64, end: u64) -> usize {
-        let touched = self.ranges.iter().filter(|range| range.start <= end && start <= range.end);
-        let own = touched.map(|range| range.stamp).max();
-        self.ranges.iter().filter(|range| own.is_none_or(|own| range.stamp > own)).count()
+    /// The blocks that these bytes overlap or adjoin.
+    fn touched(&self, start: u64, end: u64) -> core::ops::Range<usize> {
+        let first = self.ranges.partition_point(|range| range.end < start);
+        let count = self.ranges[first..].partition_point(|range| range.start <= end);
+        first..first + count
     }
 
-    /// Something came beyond a hole, in the block at this place; if the block is new, `before` was the newest.
-    fn answer_hole(&mut self, now: Instant, place: usize, before: Option<u64>) {
-        if self.acks == TcpAcks::Linux && self.owed.compressed > 0 && place >= EXPECTED_BLOCKS {
-            // What waits is told without a new block. Linux then forgets that its segment calls for an ACK, too.
-            self.owed.newest = before;
-            self.owed.is_due = true;
-            return;
+    /// Whether an ACK that waits may have to leave out a block once these bytes have come: other blocks than theirs
+    /// grew last.
+    fn is_crowded(&self, start: u64, end: u64) -> bool {
+        if self.acks != TcpAcks::Linux || self.owed.compressed == 0 {
+            return false;
         }
+        let own = self.ranges[self.touched(start, end)].iter().map(|range| range.stamp).max();
+        let newer = self.ranges.iter().filter(|range| own.is_none_or(|own| range.stamp > own));
+        newer.take(EXPECTED_BLOCKS).count() == EXPECTED_BLOCKS
+    }
+
+    /// Something came beyond a hole.
+    fn answer_hole(&mut self, now: Instant) {
         let is_prompt = self.acks == TcpAcks::EverySecond || self.duplicate.is_some();
         if is_prompt || self.owed.duplicates < PROMPT_DUPLICATES || self.owed.compressed >= MOST_COMPRESSED {
             self.owed.duplicates += 1;
@@ -369,24 +379,16 @@ impl Receiver {
 
     fn out_of_order(&mut self, start: u64, end: u64) {
         self.stamp += 1;
-        let index = self.ranges.partition_point(|range| range.end < start);
+        let touched = self.touched(start, end);
         let mut merged = Range { start, end, stamp: self.stamp };
-        let mut last = index;
-        while let Some(range) = self.ranges.get(last).filter(|range| range.start <= end) {
+        for range in &self.ranges[touched.clone()] {
             if range.start <= start && end <= range.end {
                 self.duplicate = Some((start, end));
             }
             merged.start = merged.start.min(range.start);
             merged.end = merged.end.max(range.end);
-            last += 1;
         }
-        match last - index {
-            0 => self.ranges.insert(index, merged),
-            _ => {
-                self.ranges[index] = merged;
-                self.ranges.drain(index + 1..last);
-            }
-        }
+        self.ranges.splice(touched, [merged]);
     }
 
     /// Something else than data asks for an ACK.

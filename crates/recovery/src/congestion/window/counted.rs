@@ -21,6 +21,7 @@
 use thalweg_units::math::icbrt;
 use thalweg_units::{Duration, Instant};
 
+use super::cubic::{micros, two_teeth};
 use super::growth::{Growth, Signal};
 use crate::congestion::view::View;
 
@@ -90,12 +91,12 @@ pub(super) struct CountedCubic {
 }
 
 fn tick(now: Instant) -> u64 {
-    u64::try_from(now.saturating_since(Instant::ZERO).as_micros()).unwrap_or(u64::MAX) / TICK_MICROS
+    micros(now.saturating_since(Instant::ZERO)) / TICK_MICROS
 }
 
 /// Ticks, the last of them whole.
 fn ticks(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX).div_ceil(TICK_MICROS)
+    micros(span).div_ceil(TICK_MICROS)
 }
 
 /// The window in datagrams.
@@ -184,11 +185,8 @@ impl Growth for CountedCubic {
         window * beta / BETA_SCALE * view.datagram
     }
 
-    /// A tooth climbs back to its plateau in K.
     fn cycle(&self, view: View) -> u32 {
-        let k_micros = self.epoch.map_or(0, |epoch| epoch.k.saturating_mul(1_000_000) / UNITS_PER_SECOND);
-        let rtt_micros = u64::try_from(view.smoothed_rtt.as_micros()).unwrap_or(u64::MAX);
-        u32::try_from(k_micros.saturating_mul(2) / rtt_micros.max(1)).unwrap_or(u32::MAX)
+        two_teeth(self.epoch.map_or(0, |epoch| epoch.k.saturating_mul(1_000_000) / UNITS_PER_SECOND), view)
     }
 
     fn on_start_exit(&mut self, _view: View) {

@@ -217,10 +217,8 @@ impl Growth for Cubic {
         self.backoff.reduced(view)
     }
 
-    /// A tooth climbs back to its plateau in K.
     fn cycle(&self, view: View) -> u32 {
-        let k = self.epoch.map_or(0, |epoch| epoch.k_micros);
-        u32::try_from(k.saturating_mul(2) / micros(view.smoothed_rtt).max(1)).unwrap_or(u32::MAX)
+        two_teeth(self.epoch.map_or(0, |epoch| epoch.k_micros), view)
     }
 
     /// Section 4.10: W_max is not known; the function starts on its plateau.
@@ -265,6 +263,11 @@ impl Growth for Cubic {
     fn snapshot(&self) -> Box<dyn Growth> {
         Box::new(self.clone())
     }
+}
+
+/// How many round trips two teeth last: each climbs back to its plateau in K.
+pub(super) fn two_teeth(k_micros: u64, view: View) -> u32 {
+    u32::try_from(k_micros.saturating_mul(2) / micros(view.smoothed_rtt).max(1)).unwrap_or(u32::MAX)
 }
 
 pub(super) fn micros(span: Duration) -> u64 {
