@@ -470,6 +470,55 @@ fn several_paths_are_as_many_interfaces() {
     assert!(page.contains("<td>q down</td>") && page.contains("data-name=\"paths\""), "{}", page.len());
 }
 
+/// What COMMAND finds in its own /sys about who takes in its packets, and where the emulator's threads may run.
+#[test]
+fn a_fast_path_in_real_time_has_a_processor_of_its_own() {
+    let test = "a_fast_path_in_real_time_has_a_processor_of_its_own";
+    let processors = |status: &str| {
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+        (list.contains(['-', ',']), list)
+    };
+    let (are_several, all) = processors(&fs::read_to_string("/proc/self/status").unwrap());
+    if !possible(test) {
+        return;
+    }
+    if !are_several {
+        let _ = write!(std::io::stderr(), "\nskipped: {test}: this machine has one processor\n");
+        return;
+    }
+    let fast = LINK.replace("10 Mbps", "1 Gbps");
+    for (path, option, is_apart) in
+        [(&fast[..], "--realtime", true), (&fast, "--quiet", false), (LINK, "--realtime", false)]
+    {
+        let place = Place::new();
+        let (begun, seen) = (place.arg("begun"), place.arg("seen"));
+        let show = "mount -t sysfs sysfs /sys && cat /sys/class/net/path0/queues/rx-0/rps_cpus";
+        let script = format!("{show}; echo > {begun}; until [ -e {seen} ]; do sleep 0.02; done");
+        let emulator = start(&place, path, &[option], &["sh", "-c", &script]);
+        let threads = format!("/proc/{}/task", emulator.id());
+        let own = || {
+            let threads = fs::read_dir(&threads).ok()?.flatten();
+            let mut statuses = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+            statuses.find(|status| status.starts_with("Name:\temulator\n")).map(|status| processors(&status).1)
+        };
+        until("COMMAND", || place.path("begun").exists());
+        if is_apart {
+            until("a processor of its own", || own().is_some_and(|own| own != all && !own.contains(['-', ','])));
+        } else {
+            assert_eq!(own().as_ref(), Some(&all), "{path} {option}");
+        }
+        fs::write(&seen, "").unwrap();
+        let done = finish(emulator);
+        let (mask, said) = (text(&done.stdout), text(&done.stderr));
+        assert!(done.status.success(), "{said}");
+        if said.contains("mount") {
+            let _ = write!(std::io::stderr(), "\nskipped in part: {test}: COMMAND may not mount /sys\n");
+            continue;
+        }
+        assert_eq!(mask.chars().any(|c| c.is_ascii_hexdigit() && c != '0'), is_apart, "{path} {option}: {mask}");
+    }
+}
+
 #[test]
 fn paths_that_cannot_be_interfaces_are_refused() {
     let place = Place::new();

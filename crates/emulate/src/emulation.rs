@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use thalweg_link::PathConfig;
-use thalweg_units::{Duration, Instant, exact_duration};
+use thalweg_units::{Duration, Instant, Rate, exact_duration};
 
 use crate::device::Device;
 use crate::engine::Engine;
@@ -20,7 +20,7 @@ use crate::forward;
 use crate::init::{self, CLIENT, DEVICE, End, Plan, Program, SERVER, Told, ask};
 use crate::pump::{PROGRAM_PRIORITY, Pump, PumpPath, Said, address};
 use crate::system::process::{self, Pid};
-use crate::system::{self, Poll};
+use crate::system::{self, Parted, Poll};
 use crate::verdict::{PathReport, Report};
 
 /// How long a server may take to end when it is asked to.
@@ -60,6 +60,15 @@ pub struct EmulatedPath {
 }
 
 impl EmulatedPath {
+    /// The most that it can carry in a direction: a chain carries what its slowest hop does.
+    fn most(&self) -> Rate {
+        let of = |hop: &PathConfig| {
+            let rates = [&hop.up, &hop.down].map(|direction| direction.rate.values());
+            rates.into_iter().flatten().max().unwrap_or(Rate::ZERO)
+        };
+        self.hops.iter().map(of).min().unwrap_or(Rate::ZERO)
+    }
+
     /// Whether a network interface may have its name.
     fn has_plain_name(&self) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
@@ -71,6 +80,11 @@ impl EmulatedPath {
 
 /// Paths of one emulation.
 pub const MOST_PATHS: usize = 8;
+/// From this much on, the thread that carries packets gets a processor of its own, and the others take in what it hands
+/// over. Measured with the kernel's TCP on two cores: at 200 Mbps 99 % are late by less than 0.11 ms so, and by 0.14 ms
+/// with the kernel's placement, at 1 Gbps by 0.28 and by 10 ms. Where nothing else is to be done, waking another
+/// processor for each packet makes receivers 0.04 ms later.
+const FAST: Rate = Rate::from_bps(200_000_000);
 /// Bytes of an interface's name (IFNAMSIZ, less the zero at its end).
 const LONGEST_NAME: usize = 15;
 
@@ -157,6 +171,9 @@ impl Emulation {
         let capture = self.capture.as_ref().map(File::create).transpose().map_err(cannot("write the capture"))?;
         let signals = process::catch_signals(&PASSED_ON).map_err(cannot("catch signals"))?;
         let priority = self.realtime.then_some(PROGRAM_PRIORITY);
+        let most = self.paths.iter().fold(0u64, |sum, path| sum.saturating_add(path.most().bps()));
+        let parted = if self.realtime && most >= FAST.bps() { Parted::new() } else { None };
+        let receive_on = parted.as_ref().map(|parted| parted.others.clone());
         let clients: Vec<(String, End)> = match &self.paths[..] {
             [_] => vec![(DEVICE.to_owned(), CLIENT)],
             several => several.iter().enumerate().map(|(at, path)| (path.name.clone(), address(at))).collect(),
@@ -167,9 +184,11 @@ impl Emulation {
             others: clients.iter().map(|(_, end)| *end).collect(),
             program: at_server,
             priority,
+            receive_on: receive_on.clone(),
         })?;
         let program = Program::Command(self.command.clone());
-        let mut client = Remote::start(&Plan { devices: clients, others: vec![SERVER], program, priority })?;
+        let mut client =
+            Remote::start(&Plan { devices: clients, others: vec![SERVER], program, priority, receive_on })?;
         let mut devices: Vec<Device> = self.paths.iter().map(|_| client.network()).collect::<Result<_, _>>()?;
         devices.push(server.network()?);
         let mut notes = Vec::new();
@@ -181,7 +200,7 @@ impl Emulation {
         let horizon = pump_paths.iter().map(|path| path.engine.horizon()).min().unwrap_or(Duration::MAX);
         let pump = Pump::new(pump_paths, devices, self.icmp, capture, start);
         let mut watched = Watched { said: pump.said(), start, every, watch };
-        let running = Running::start(pump, self.realtime)?;
+        let running = Running::start(pump, self.realtime, parted.map(|parted| parted.carrier))?;
         for port in &self.forward {
             let (tcp, udp) = (server.socket(ask::TCP, *port)?, server.socket(ask::UDP, *port)?);
             forward::start(tcp, udp, *port).map_err(cannot("forward a port"))?;
@@ -473,9 +492,10 @@ struct Running {
 }
 
 impl Running {
-    fn start(pump: Pump, realtime: bool) -> Result<Running, EmulationError> {
+    fn start(pump: Pump, realtime: bool, processor: Option<usize>) -> Result<Running, EmulationError> {
         let (stop, stopped) = UnixStream::pair().map_err(cannot("start the emulator"))?;
-        let thread = thread::Builder::new().name("emulator".into()).spawn(move || pump.run(&stopped, realtime));
+        let run = move || pump.run(&stopped, realtime, processor);
+        let thread = thread::Builder::new().name("emulator".into()).spawn(run);
         Ok(Running { stop, thread: thread.map_err(cannot("start the emulator"))? })
     }
 

@@ -241,10 +241,19 @@ impl Pump {
         self.said.clone()
     }
 
-    /// Moves packets until the stream ends; reports, drops that only the ends know of aside.
-    /// The second is why the capture is not whole.
-    pub(crate) fn run(mut self, stopped: &UnixStream, realtime: bool) -> (Report, Option<io::Error>) {
+    /// Moves packets until the stream ends, on this processor if one is given; reports, drops that only the ends know
+    /// of aside. The second is why the capture is not whole.
+    pub(crate) fn run(
+        mut self,
+        stopped: &UnixStream,
+        realtime: bool,
+        processor: Option<usize>,
+    ) -> (Report, Option<io::Error>) {
         let carrier = Carrier::start(realtime, realtime.then_some(PROGRAM_PRIORITY));
+        if let Some(processor) = processor {
+            // One that was taken away meanwhile leaves the choice to the kernel.
+            let _ = system::stay_on(processor);
+        }
         let mut poll = Poll::default();
         for file in &self.devices {
             poll.push(file.as_fd());

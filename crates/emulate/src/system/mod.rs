@@ -9,6 +9,7 @@ mod netlink;
 mod poll;
 mod priority;
 pub(crate) mod process;
+mod processors;
 mod socket;
 pub(crate) mod tun;
 
@@ -16,6 +17,7 @@ pub(crate) use clock::{now, realtime_offset, suspended, thread_time};
 pub(crate) use netlink::Netlink;
 pub(crate) use poll::Poll;
 pub(crate) use priority::{fine_timers, lock_memory, raise};
+pub(crate) use processors::{Parted, stay_on};
 pub(crate) use socket::{Received, dropped_by, receive, send, udp_socket};
 
 use std::io;
