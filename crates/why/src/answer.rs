@@ -436,12 +436,24 @@ type Ran = Vec<(World, Option<Duration>)>;
 
 /// Those in which a policer drops what was lost.
 fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyError> {
+    let explained = policed_and(reading, ran, runs, false)?;
+    if !ran.iter().any(|(world, _)| world.has(Cause::Interruption)) {
+        return Ok(explained);
+    }
+    // A sender that was silent may also have waited for the path.
+    let stopped = policed_and(reading, ran, runs, true)?;
+    let nearest = |ran: &Ran| ran.iter().map(|(_, again)| far(reading, *again)).fold(f64::INFINITY, f64::min);
+    Ok(if nearest(&stopped) < nearest(&explained) { stopped } else { explained })
+}
+
+/// The same, with a path that may be interrupted besides.
+fn policed_and(reading: &Reading, ran: &Ran, runs: &mut Runs, is_stopped: bool) -> Result<Ran, WhyError> {
     let (is_sure, is_dense) = (reading.is_surely_policed(), reading.is_densely_policed());
     // Rules that are assumed send a little otherwise, and what a policer drops grows with it.
     let nearly = if reading.is_assumed { 1.0 + NEAR_OF_OTHERS } else { ENOUGH * ENOUGH };
     let mut explained = Vec::new();
     for (world, _) in ran {
-        for (at, world) in reading.policed(world).into_iter().enumerate() {
+        for (at, world) in reading.policed(world, is_stopped).into_iter().enumerate() {
             let others = world.path.lost.len() as u64;
             // What a policer drops decides what it drops next: a small difference may become a large one. So one of
             // several runs may be like the log, where chance cannot be what dropped so much.
@@ -499,7 +511,7 @@ fn alike(reading: &Reading, worlds: Vec<World>, runs: &mut Runs) -> Result<Ran, 
 /// Other meanings of losses and silences.
 fn others(reading: &Reading, world: &World) -> Vec<World> {
     let mut others = Vec::new();
-    others.extend(reading.policed(world).into_iter().filter(|_| reading.is_surely_policed()));
+    others.extend(reading.policed(world, false).into_iter().filter(|_| reading.is_surely_policed()));
     if world.has(Cause::ChanceLoss) {
         others.push(world.without(Cause::ChanceLoss));
         // Not these packets, but as many.
@@ -515,6 +527,12 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
     }
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));
+    }
+    // As many acknowledgments as in a run may have waited for each other, and fewer come at other times.
+    if reading.rarer > 1.0 {
+        let mut other = world.clone();
+        other.path.back = Rate::from_bps((world.path.back.bps() as f64 / reading.rarer) as u64);
+        others.push(other);
     }
     if !reading.knows_rules {
         others.extend(variants(&world.sender.policies).into_iter().map(|policies| {

@@ -30,6 +30,8 @@ pub(crate) struct Reading {
     pub(crate) shortest: Duration,
     /// When each part of what was sent had left.
     pub(crate) course: Course,
+    /// Of packets that an acknowledgment stands for on a thin way back, how many more than in a run: a ratio.
+    pub(crate) rarer: f64,
     /// Packets that were lost.
     pub(crate) declared_lost: u64,
     /// Packets with data.
@@ -96,6 +98,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let is_late = facts.reads() > 0.0;
     let back = thin(facts, seen, end - first).filter(|_| !is_late);
     let back_rate = back.unwrap_or(rate);
+    // The run acknowledges every second packet. A receiver that does so less often needs less of the way back.
+    let is_assumed = !matches!(facts.stack(), Stack::Ours | Stack::Other);
+    let rarer = if is_assumed && back.is_some() { (facts.flight.per_answer() / 2.0).max(1.0) } else { 1.0 };
     let first_packet = LARGE / back_rate;
     let size = f64::from(sender.max_datagram);
     let round_trip = facts.flight.shortest(size, rate).unwrap_or(round_trip);
@@ -115,7 +120,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
         rate: rate_of(rate),
-        back: rate_of(back_rate),
+        back: rate_of(rarer * back_rate),
         round_trip: millis(round_trip),
         queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
@@ -152,8 +157,9 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         course: Course::of(&facts.flight.rates.curve, start),
         declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
+        rarer,
         knows_rules,
-        is_assumed: !matches!(facts.stack(), Stack::Ours | Stack::Other),
+        is_assumed,
         losses: (levels.full, levels.chance.len() as u64),
         unknown_rate: bounds.map(|(low, high)| (rate_of(low), rate_of(high))),
         seen_rate: rate_of(seen),
@@ -189,8 +195,8 @@ impl Reading {
     }
 
     /// The same with a policer in place of losses by chance, if they look like one that lets less through than the
-    /// path: with each that fits.
-    pub(crate) fn policed(&self, world: &World) -> Vec<World> {
+    /// path: with each that fits. Silences around what it dropped are not the path's unless it `is_stopped` as well.
+    pub(crate) fn policed(&self, world: &World, is_stopped: bool) -> Vec<World> {
         let Some(policed) = &self.policed else { return Vec::new() };
         // Some of it has come through faster; otherwise it is the bottleneck itself, with a short queue.
         let is_guess = !policed.is_outrun && self.unknown_rate.is_some_and(|(low, high)| high > low.mul_ratio(8, 1));
@@ -198,12 +204,15 @@ impl Reading {
             rate < world.path.rate.mul_ratio(9, 10) && !(is_guess && rate.mul_ratio(23, 20) > self.seen_rate)
         };
         let policers = policed.policers.iter().filter(|policer| is_own(policer.rate));
-        policers.map(|policer| self.policed_by(world, policed, *policer)).collect()
+        policers.map(|policer| self.policed_by(world, policed, *policer, is_stopped)).collect()
     }
 
-    fn policed_by(&self, world: &World, policed: &Policed, policer: Policer) -> World {
+    fn policed_by(&self, world: &World, policed: &Policed, policer: Policer, is_stopped: bool) -> World {
         let mut world = world.clone();
         (world.path.policer, world.path.lost) = (Some(policer), policed.others.clone());
+        if is_stopped {
+            return world;
+        }
         // A sender that waits because the policer has dropped what it sent looks as if the path were interrupted.
         let before = world.path.round_trip * 2;
         let is_own = |span: &Span| {
@@ -367,8 +376,10 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);
     let (is_late, is_thin) = (facts.reads() > 0.0, thin(facts, top, end - first).is_some());
+    // A host that is held up makes some of what came in less than a round trip look faster than it was.
+    let most = if is_ours { top } else { rates.long.quantile(0.98).map_or(top, |long| long.min(top)) };
     match queued.filter(|_| !is_late && !is_thin) {
-        Some(rate) if rate > 0.75 * top && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
+        Some(rate) if rate > 0.75 * most && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
         _ if is_thin || is_late => {
             // What comes back says when acknowledgments came, not how fast data did.
             let most = UNKNOWN_MOST.max(top);

@@ -26,6 +26,12 @@ const MOSTLY: f64 = 0.4;
 /// … within this ratio, and by this ratio more than are at one interval.
 const WIDTH: f64 = 1.02;
 const MORE: f64 = 1.25;
+/// Times that clocks and hosts have blurred are one within this ratio: those of acknowledgments of all sizes are as well.
+const BLURRED: f64 = 1.2;
+/// Such times grow with the size if they grow at least by this share of what they would at one rate, at most by this
+/// much more, and by so many standard errors.
+const GROWTH: core::ops::RangeInclusive<f64> = 0.5..=1.5;
+const SURE: f64 = 5.0;
 
 /// Packets that arrived at the sender. Rates in bytes on the wire per millisecond.
 #[derive(Debug, Default)]
@@ -68,7 +74,30 @@ impl Pace {
         let (at_rate, rate) = most(&mut gaps.iter().map(|(bytes, apart)| bytes / apart))?;
         let (at_interval, _) = most(&mut gaps.iter().map(|(_, apart)| *apart))?;
         let is_mostly = at_rate >= MANY && at_rate as f64 >= MOSTLY * gaps.len() as f64;
-        (is_mostly && at_rate as f64 >= MORE * at_interval as f64).then_some(rate)
+        let exactly = (is_mostly && at_rate as f64 >= MORE * at_interval as f64).then_some(rate);
+        exactly.or_else(|| self.blurred_rate())
+    }
+
+    /// The same where neither is exact: the times around the usual one grow with the size as they do at one rate (linear
+    /// regression).
+    fn blurred_rate(&self) -> Option<f64> {
+        let mut gaps = self.gaps.kept().to_vec();
+        gaps.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let end = |from: usize| gaps.partition_point(|(_, apart)| *apart <= BLURRED * gaps[from].1);
+        let from = (0..gaps.len()).max_by_key(|from| end(*from) - from)?;
+        let usual = &gaps[from..end(from)];
+        let count = usual.len() as f64;
+        if usual.len() < MANY || count < MOSTLY * gaps.len() as f64 {
+            return None;
+        }
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| usual.iter().map(of).sum::<f64>() / count;
+        let (bytes, apart) = (mean(&|gap| gap.0), mean(&|gap| gap.1));
+        let spread = mean(&|gap| (gap.0 - bytes) * (gap.0 - bytes));
+        let slope = mean(&|gap| (gap.0 - bytes) * (gap.1 - apart)) / spread;
+        let left = |gap: &(f64, f64)| gap.1 - apart - slope * (gap.0 - bytes);
+        let error = mean(&|gap| left(gap) * left(gap)) / (spread * (count - 2.0));
+        let is_at_rate = GROWTH.contains(&(slope * bytes / apart)) && slope * slope >= SURE * SURE * error;
+        is_at_rate.then_some(bytes / apart)
     }
 }
 
@@ -178,6 +207,19 @@ mod tests {
         assert_eq!(thin(&acknowledgments(8, |_, bytes| bytes / 10.0)), None, "a few may be chance");
         let rarely = |number: u64, bytes: f64| if number.is_multiple_of(4) { bytes / 10.0 } else { number as f64 };
         assert_eq!(thin(&acknowledgments(200, rarely)), None);
+    }
+
+    #[test]
+    fn times_that_a_host_has_blurred_tell_a_busy_link_if_they_grow_with_the_size() {
+        // By up to 3 %, as often more as less.
+        let blurred = |number: u64| 0.97 + 0.06 * (number * 37 % 100) as f64 / 99.0;
+        let thin = |apart: &dyn Fn(u64, f64) -> f64| acknowledgments(600, apart).thin(true);
+        let busy = thin(&|number, bytes| blurred(number) * bytes / 10.0).unwrap();
+        assert!((busy / 10.0 - 1.0).abs() < 0.02, "{busy}");
+        assert_eq!(thin(&|number, _| 6.0 * blurred(number)), None, "what they answer came at one interval");
+        let waits = |number: u64, bytes: f64| blurred(number) * (6.0 + 0.02 * (bytes - 59.0));
+        assert_eq!(thin(&waits), None, "larger ones take longer, but not as on a busy link");
+        assert_eq!(thin(&|number, bytes| (1.0 + (number * 37 % 100) as f64) * bytes / 500.0), None);
     }
 
     #[test]

@@ -111,7 +111,10 @@ impl Silences {
         let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else {
             return false;
         };
-        let due = last.max(sent + round_trip);
+        // What came when a silence ended and acknowledged nothing says that the path is back: what leaves then is
+        // acknowledged next.
+        let is_back = self.list.last().is_some_and(|silence| silence.to == last && silence.acked == 0);
+        let due = if is_back { last + round_trip } else { last.max(sent + round_trip) };
         let excess = now - due;
         let is_silence = excess > (round_trip / 3.0).max(30.0) && flight.ahead() > 0;
         if is_silence && self.list.len() < KEPT {
