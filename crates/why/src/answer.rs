@@ -12,7 +12,7 @@ use crate::fit::{Reading, fit, unseen_policers};
 use crate::gather::{Facts, Limit};
 use crate::read::{Reader, read_in_place};
 use crate::runs::Runs;
-use crate::world::{Span, World};
+use crate::world::{EVERY, Span, World};
 
 /// How near the run in virtual time has to come to the log.
 const NEAR: f64 = 0.10;
@@ -529,9 +529,9 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
         others.push(world.without(Cause::Interruption));
     }
     // As many acknowledgments as in a run may have waited for each other, and fewer come at other times.
-    if reading.rarer > 1.0 {
+    if world.path.per_ack > EVERY {
         let mut other = world.clone();
-        other.path.back = Rate::from_bps((world.path.back.bps() as f64 / reading.rarer) as u64);
+        other.path.per_ack = EVERY;
         others.push(other);
     }
     if !reading.knows_rules {

@@ -88,6 +88,7 @@ impl Part {
             Part::Bottleneck => {
                 (world.path.rate, world.path.back, world.path.queue) =
                     (other.path.rate, other.path.back, other.path.queue);
+                world.path.per_ack = other.path.per_ack;
             }
             Part::RoundTrip => world.path.round_trip = other.path.round_trip,
             Part::ChanceLoss => (world.path.loss, world.path.lost) = (other.path.loss, other.path.lost),

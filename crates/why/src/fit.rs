@@ -16,7 +16,7 @@ use self::stops::{EARLY, LATE, MIDDLE, in_drop, in_silence, interruptions, milli
 use crate::Cause;
 use crate::course::Course;
 use crate::gather::{Drop, Facts, Limit, Lost, Stack};
-use crate::world::{Credit, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
+use crate::world::{Credit, EVERY, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
 
 /// A path as read off a log, and what was sent over it.
 #[derive(Clone, Debug)]
@@ -30,8 +30,6 @@ pub(crate) struct Reading {
     pub(crate) shortest: Duration,
     /// When each part of what was sent had left.
     pub(crate) course: Course,
-    /// Of packets that an acknowledgment stands for on a thin way back, how many more than in a run: a ratio.
-    pub(crate) rarer: f64,
     /// Packets that were lost.
     pub(crate) declared_lost: u64,
     /// Packets with data.
@@ -98,9 +96,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let is_late = facts.reads() > 0.0;
     let back = thin(facts, seen, end - first).filter(|_| !is_late);
     let back_rate = back.unwrap_or(rate);
-    // The run acknowledges every second packet. A receiver that does so less often needs less of the way back.
     let is_assumed = !matches!(facts.stack(), Stack::Ours | Stack::Other);
-    let rarer = if is_assumed && back.is_some() { (facts.flight.per_answer() / 2.0).max(1.0) } else { 1.0 };
+    let per_ack = facts.flight.rates.per_answer().filter(|_| is_assumed && back.is_some());
     let first_packet = LARGE / back_rate;
     let size = f64::from(sender.max_datagram);
     let round_trip = facts.flight.shortest(size, rate).unwrap_or(round_trip);
@@ -120,7 +117,8 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let levels = Levels::of(facts, (round_trip, rate, packet), bucket.as_ref());
     let mut path = Path {
         rate: rate_of(rate),
-        back: rate_of(rarer * back_rate),
+        back: rate_of(back_rate),
+        per_ack: per_ack.unwrap_or(EVERY).max(EVERY),
         round_trip: millis(round_trip),
         queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
@@ -157,7 +155,6 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         course: Course::of(&facts.flight.rates.curve, start),
         declared_lost: facts.flight.losses.lost.len() as u64,
         packets: facts.flight.packets,
-        rarer,
         knows_rules,
         is_assumed,
         losses: (levels.full, levels.chance.len() as u64),
@@ -168,10 +165,10 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
         begun,
         shorter_reads: facts.shorter_reads().into_iter().map(millis).collect(),
         // A bucket also explains what came through, and late packets do not fit it: few losses are enough for it.
-        policed: bucket
-            .filter(|fit| !fit.is_queue)
-            .map(|fit| Policed::of(&fit, &levels.chance, trains(facts)))
-            .or_else(|| policed(facts, &levels.chance).filter(|policed| policed.is_believed(facts.has_frames()))),
+        policed: match bucket {
+            Some(fit) => (!fit.is_queue).then(|| Policed::of(&fit, &levels.chance, trains(facts))),
+            None => policed(facts, &levels.chance).filter(|policed| policed.is_believed(facts.has_frames())),
+        },
         drop,
         zero,
         world,

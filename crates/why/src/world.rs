@@ -32,6 +32,8 @@ pub struct Path {
     pub rate: Rate,
     /// Of the way back.
     pub back: Rate,
+    /// Packets that an acknowledgment stands for, two in a run: where it is more, the way back of the run is faster.
+    pub per_ack: f64,
     /// Without any queue.
     pub round_trip: Duration,
     /// What may wait before the bottleneck, bytes.
@@ -60,6 +62,7 @@ impl Path {
         Path {
             rate,
             back: rate,
+            per_ack: EVERY,
             round_trip,
             queue,
             loss: 0.0,
@@ -73,6 +76,9 @@ impl Path {
         }
     }
 }
+
+/// A run acknowledges every second packet.
+pub(crate) const EVERY: f64 = 2.0;
 
 /// How late the sender's host is.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -311,7 +317,8 @@ impl World {
 
     /// The plan of its run. `observer` sees the sender of the data.
     pub fn plan(&self, observer: Option<Arc<dyn ObserverFactory>>) -> Plan {
-        let (data, back) = (self.direction(self.path.rate, true), self.direction(self.path.back, false));
+        let back = self.path.back.bps() as f64 * self.path.per_ack / EVERY;
+        let (data, back) = (self.direction(self.path.rate, true), self.direction(Rate::from_bps(back as u64), false));
         let (up, down) = if self.load.is_up { (data, back) } else { (back, data) };
         let mut flow = FlowPlan::new("transfer", self.traffic());
         let resumes = self.sender.knows_path && self.sender.remembers;

@@ -78,19 +78,7 @@ impl Fit {
     /// The bucket that explains what was lost, if one does, up to a rate in bytes per millisecond. `shortest` is the
     /// round trip without any queue, and packets that are `excepted` were lost for another reason.
     pub(super) fn of(facts: &Facts, fastest: f64, shortest: f64, excepted: impl Fn(&Lost) -> bool) -> Option<Fit> {
-        let lost: BTreeMap<u64, &Lost> = facts.flight.losses.lost.values().map(|lost| (lost.before, lost)).collect();
-        let points = facts.flight.rates.curve.whole().filter(|_| lost.len() >= LEAST)?;
-        let end = points.last().map(|(time, before)| (*time, before + LAST));
-        let next = points.iter().copied().skip(1).chain(end);
-        let mut packets = Vec::new();
-        let mut places = Vec::new();
-        for ((time, before), (_, after)) in points.iter().zip(next) {
-            let lost = lost.get(before).copied();
-            if !lost.is_some_and(&excepted) {
-                packets.push(Packet { time: *time, size: (after - before) as f64, is_lost: lost.is_some() });
-                places.push(lost);
-            }
-        }
+        let (packets, places) = packets(facts, excepted)?;
         let fits = best(&packets, fastest);
         let (slowest, bucket, fastest) = (fits.first()?, fits.get(fits.len() / 2)?, fits.last()?);
         if bucket.own < LEAST || bucket.off * BETTER > bucket.own {
@@ -117,6 +105,29 @@ impl Fit {
         let is_queue = middle > (WAITED * bucket.burst / bucket.rate).max(SEEN * shortest);
         Some(Fit { bucket: *bucket, bounds: [*slowest, *fastest], others, own, is_queue, runs })
     }
+}
+
+/// All packets but those that are `excepted`, with what is known of those that were lost; none if the log is too long
+/// or too few were lost.
+fn packets(facts: &Facts, excepted: impl Fn(&Lost) -> bool) -> Option<(Vec<Packet>, Vec<Option<&Lost>>)> {
+    let lost: BTreeMap<u64, &Lost> = facts.flight.losses.lost.values().map(|lost| (lost.before, lost)).collect();
+    let points = facts.flight.rates.curve.whole().filter(|_| lost.len() >= LEAST)?;
+    let end = points.last().map(|(time, before)| (*time, before + LAST));
+    let next = points.iter().copied().skip(1).chain(end);
+    let known = points.iter().zip(next).map(|((time, before), (_, after))| {
+        let lost = lost.get(before).copied();
+        (Packet { time: *time, size: (after - before) as f64, is_lost: lost.is_some() }, lost)
+    });
+    Some(known.filter(|(_, lost)| !lost.is_some_and(&excepted)).unzip())
+}
+
+/// Whether a bucket, in bytes per millisecond and bytes, would have let more of what was lost through, or dropped more
+/// of what came through, than it explains; as far as the log tells of each packet.
+pub(super) fn is_refuted(facts: &Facts, (rate, burst): (f64, f64), excepted: impl Fn(&Lost) -> bool) -> bool {
+    packets(facts, excepted).is_some_and(|(packets, _)| {
+        let fit = judge(&packets, rate, burst, usize::MAX, &mut |_, _| ());
+        fit.off > fit.own
+    })
 }
 
 /// Bursts that are used up for the first time at one of the first losses.

@@ -3,7 +3,7 @@
 use thalweg_link::Policer;
 use thalweg_units::{Rate, math};
 
-use super::bucket::{Bucket, Fit};
+use super::bucket::{Bucket, Fit, is_refuted};
 use crate::bins::Bins;
 use crate::gather::{Curve, Facts};
 
@@ -193,7 +193,11 @@ pub(super) fn policed(facts: &Facts, chance: &[u64]) -> Option<Policed> {
     let least = before.map(|(time, sent)| *sent as f64 - rate * time).fold(first.before - rate * first.time, f64::min);
     // What was lost before the policer dropped its first packet had passed it, and was lost in a queue behind it.
     let burst = (first.before - rate * first.time - least).max(3000.0) as u64;
-    let is_dense = is_dense(&own.iter().map(|point| point.index).collect::<Vec<_>>(), facts.flight.packets);
+    let places: Vec<u64> = own.iter().map(|point| point.index).collect();
+    if is_refuted(facts, (rate, burst as f64), |lost| places.binary_search(&lost.index).is_err()) {
+        return None;
+    }
+    let is_dense = is_dense(&places, facts.flight.packets);
     let own = own.iter().map(|point| point.time).collect();
     let policer = Policer { rate: rate_of(rate), burst };
     Some(Policed { policers: vec![policer], others, own, is_sure, is_dense, is_outrun: false })

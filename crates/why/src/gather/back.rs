@@ -26,7 +26,7 @@ const MOSTLY: f64 = 0.4;
 /// … within this ratio, and by this ratio more than are at one interval.
 const WIDTH: f64 = 1.02;
 const MORE: f64 = 1.25;
-/// Times that clocks and hosts have blurred are one within this ratio: those of acknowledgments of all sizes are as well.
+/// Times that clocks and hosts have blurred are one within this ratio, as are those of acknowledgments of all sizes.
 const BLURRED: f64 = 1.2;
 /// Such times grow with the size if they grow at least by this share of what they would at one rate, at most by this
 /// much more, and by so many standard errors.
@@ -78,8 +78,8 @@ impl Pace {
         exactly.or_else(|| self.blurred_rate())
     }
 
-    /// The same where neither is exact: the times around the usual one grow with the size as they do at one rate (linear
-    /// regression).
+    /// The same where neither is exact: the times around the usual one grow with the size as they do at one rate
+    /// (linear regression).
     fn blurred_rate(&self) -> Option<f64> {
         let mut gaps = self.gaps.kept().to_vec();
         gaps.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -165,8 +165,9 @@ impl Back {
     fn common(&self) -> Option<f64> {
         let (rate, _) = self.small.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let is_near = |other: f64| (other / rate - 1.0).abs() <= NEAR;
-        let is_of_others = self.others.iter().any(|(other, _)| is_near(other));
-        (is_of_others && self.weight(is_near) > 0.2 * self.bytes as f64).then_some(rate)
+        let of_others: f64 = self.others.iter().filter(|(other, _)| is_near(*other)).map(|(_, weight)| weight).sum();
+        let are_others = of_others > 0.0 && of_others >= MOSTLY * self.others.total();
+        (are_others && self.weight(is_near) > 0.2 * self.bytes as f64).then_some(rate)
     }
 
     /// The rate of the way back, if it was busy for much of the time. `is_sparse` says that what answers the sender's

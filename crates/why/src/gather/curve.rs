@@ -3,7 +3,7 @@
 use super::thinned::Thinned;
 
 /// Points that are kept.
-const POINTS: usize = 1 << 14;
+const POINTS: usize = if cfg!(test) { 1 << 12 } else { 1 << 14 };
 
 /// Bytes on the wire over time: points are dropped evenly as there get more.
 #[derive(Debug, Default)]

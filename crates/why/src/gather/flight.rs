@@ -79,8 +79,6 @@ pub(crate) struct Flight {
     holes: BTreeMap<u64, Sent>,
     /// Bytes of packets that were acknowledged.
     delivered: u64,
-    /// Acknowledgments of new packets, and how many those were.
-    answers: (u64, u64),
     last_delivery: f64,
     steps: VecDeque<Step>,
     no_rate_until: f64,
@@ -144,6 +142,15 @@ pub(crate) struct Rates {
     shortest: [Shortest; SIZE_STEPS],
     /// What was sent over time.
     pub(crate) curve: Curve,
+    /// Acknowledgments of new packets, and how many those were.
+    answers: (u64, u64),
+}
+
+impl Rates {
+    /// Packets that an acknowledgment of new ones acknowledged, in the mean.
+    pub(crate) fn per_answer(&self) -> Option<f64> {
+        (self.answers.0 > 0).then(|| self.answers.1 as f64 / self.answers.0 as f64)
+    }
 }
 
 /// The shortest round trip of packets of about one size.
@@ -258,7 +265,7 @@ impl Flight {
                     self.losses.lost.remove(&number);
                 }
                 self.deliver(now, &sent);
-                self.answers.1 += 1;
+                self.rates.answers.1 += 1;
                 each(number, sent.time);
                 newest = Some(sent);
             } else if number < lowest && ack.is_cut {
@@ -273,7 +280,7 @@ impl Flight {
             }
         }
         let is_new = newest.is_some();
-        self.answers.0 += u64::from(is_new);
+        self.rates.answers.0 += u64::from(is_new);
         // What an acknowledgment counts had arrived by then, half a round trip earlier.
         let arrived = now - if is_new { ack.delay.clamp(0.0, LONGEST_DELAY) } else { 0.0 };
         let is_whole = !ack.is_cut && !ack.may_be_late && self.losses.holes == holes;
@@ -487,11 +494,6 @@ impl Flight {
     pub(super) fn finish(&mut self) {
         self.end_train();
         self.steps.clear();
-    }
-
-    /// Packets that an acknowledgment of new ones acknowledged, in the mean.
-    pub(crate) fn per_answer(&self) -> f64 {
-        self.answers.1 as f64 / self.answers.0.max(1) as f64
     }
 
     /// Bytes that arrived.

@@ -104,17 +104,19 @@ impl Silences {
         if let Some(early) = self.early.last_mut().filter(|early| early.next == now) {
             early.size = early.size.saturating_add(size);
         }
-        let last = self.last.replace(now).or(asked.first().copied()).unwrap_or(now);
+        let first_asked = asked.first().copied();
+        let last = self.last.replace(now).or(first_asked).unwrap_or(now);
         if !asked.is_empty() && flight.srtt().is_none() && self.early.len() < EARLY {
             self.early.push(Early { last, asked, next: now, size, came: Vec::new() });
         }
         let (Some((oldest, newest, sent)), Some(round_trip)) = (flight.outstanding(), flight.srtt()) else {
             return false;
         };
-        // What came when a silence ended and acknowledged nothing says that the path is back: what leaves then is
+        // What ended a silence and acknowledged nothing says that the path is back: what is sent from then on is
         // acknowledged next.
-        let is_back = self.list.last().is_some_and(|silence| silence.to == last && silence.acked == 0);
-        let due = if is_back { last + round_trip } else { last.max(sent + round_trip) };
+        let is_back = self.list.last().is_some_and(|silence| silence.acked == 0);
+        let sent = if is_back { first_asked.unwrap_or(now) } else { sent };
+        let due = last.max(sent + round_trip);
         let excess = now - due;
         let is_silence = excess > (round_trip / 3.0).max(30.0) && flight.ahead() > 0;
         if is_silence && self.list.len() < KEPT {

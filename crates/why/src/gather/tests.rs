@@ -145,3 +145,27 @@ fn stalls_with_as_much_left_each_time_are_those_of_a_receive_window() {
     assert!(!is_told(stalled(20_000, |_| 19_000)), "the congestion window held it");
     assert!(!is_told(stalled(100_000, |round| 3000 * round)), "an application that sends little by little");
 }
+
+#[test]
+fn a_silence_that_ends_without_an_acknowledgment_is_one() {
+    let mut facts = Facts::default();
+    let mut tell = |time: f64, name: &str, number: u64, frame: serde_json::Value| {
+        let header = json!({ "packet_type": "1RTT", "packet_number": number });
+        let data = json!({ "header": header, "raw": { "length": 1040 }, "frames": [frame] });
+        let tree = Tree::of(&data).unwrap();
+        facts.add(Item::Event(EventIn { time, name, data: tree.root(), connection: None }));
+    };
+    let data = |number: u64| json!({ "frame_type": "stream", "stream_id": 0, "offset": number * 1000, "length": 1000 });
+    let ack = |from: u64, to: u64| json!({ "frame_type": "ack", "acked_ranges": [[from, to]] });
+    (0..20).for_each(|number| tell(number as f64, "packet_sent", number, data(number)));
+    tell(100.0, "packet_received", 0, ack(0, 9));
+    tell(300.0, "packet_sent", 20, data(20));
+    // The peer asks twice whether anybody is there. The answer to what is sent then comes a round trip later.
+    tell(2000.0, "packet_received", 9, json!({ "frame_type": "ping" }));
+    tell(2000.1, "packet_received", 10, json!({ "frame_type": "ping" }));
+    tell(2050.0, "packet_sent", 21, data(21));
+    tell(2150.0, "packet_received", 11, ack(21, 21));
+    facts.finish();
+    let silences: Vec<(f64, f64)> = facts.silences.list.iter().map(|silence| (silence.from, silence.to)).collect();
+    assert_eq!(silences, [(100.0, 2000.0)]);
+}

@@ -12,6 +12,8 @@ use crate::read::Data;
 const KEPT: usize = 1 << 14;
 /// Shorter ones are none, milliseconds.
 const SHORTEST: f64 = 0.5;
+/// A server sends no more before it is asked for something, such as its settings in HTTP/3; bytes of streams.
+const UNASKED: u64 = 200;
 
 /// What a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,7 +198,7 @@ impl Waits {
             let round_trip = round_trip.unwrap_or(0.0);
             // What held since the last data.
             let from = since.max(last);
-            if now - from > SHORTEST && self.pauses.len() < KEPT {
+            if now - from > SHORTEST && before > UNASKED && self.pauses.len() < KEPT {
                 let is_cut = self.is_cut();
                 self.pauses.push(Pause { from: last, to: now, round_trip, bytes: before, is_cut });
             }

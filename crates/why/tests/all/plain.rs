@@ -311,3 +311,26 @@ fn late_packets_are_also_tried_by_chance_and_one_that_was_declared_lost_is_enoug
         assert_eq!(answer(&draw(number)).unwrap().primary(), Some(Cause::Reordering), "{number}");
     }
 }
+
+#[test]
+fn a_policer_beside_an_outage_is_told_in_a_large_transfer_as_well() {
+    let mut both = world();
+    both.load.bytes = 8_000_000;
+    both.path.policer = Some(Policer { rate: "7 Mbps".parse().unwrap(), burst: 50_000 });
+    both.path.outages = vec![(Duration::from_millis(900), Duration::from_millis(2_400))];
+    let answer = answer(&both).unwrap();
+    assert!(answer.is_reproduced() && answer.world.has(Cause::Policer), "{:?}", answer.world.path.policer);
+    assert!(answer.world.has(Cause::Interruption), "what the policer dropped is not why it was silent");
+    assert_eq!(answer.primary(), Some(Cause::Policer));
+}
+
+#[test]
+fn losses_by_chance_at_a_steady_rate_are_no_policer() {
+    let mut lossy = world();
+    (lossy.path.loss, lossy.load.bytes) = (0.015, 3_600_000);
+    lossy.sender.policies = "controller=new-reno".parse().unwrap();
+    for seed in 1..6 {
+        lossy.seed = seed;
+        assert_eq!(answer(&lossy).unwrap().primary(), Some(Cause::ChanceLoss), "{seed}");
+    }
+}
