@@ -34,6 +34,11 @@ impl Carrier {
         Carrier { suspended, watcher, realtime, used: system::thread_time() }
     }
 
+    /// Whether the thread has real-time priority.
+    pub(crate) fn is_realtime(&self) -> bool {
+        matches!(self.realtime, Some(Ok(())))
+    }
+
     /// The report of what was done on these paths since `start`; what was ignored and what devices dropped are the
     /// caller's to add.
     pub(crate) fn report(self, paths: Vec<PathReport>, start: Instant) -> Report {

@@ -344,7 +344,7 @@ const METRIC_STEP: u32 = 100;
 /// Makes the network of an end: its devices with their addresses, and the ways to the other end. As on a laptop with
 /// Wi-Fi and a mobile link, several lead there, the first is preferred, and no rule joins an address to a device.
 fn make_network(plan: &Plan) -> Result<Network, String> {
-    make_mounts();
+    let is_apart = make_mounts();
     let names: Vec<&str> = plan.devices.iter().map(|(name, _)| name.as_str()).collect();
     // Who may not open TUN devices can have a cable, which costs more per packet.
     let tuns: io::Result<Vec<(File, u32)>> = names.iter().map(|name| tun::open(name)).collect();
@@ -383,7 +383,7 @@ fn make_network(plan: &Plan) -> Result<Network, String> {
         metric += METRIC_STEP;
         files.push(file);
     }
-    if let Some(processors) = &plan.receive_on {
+    if let Some(processors) = plan.receive_on.as_ref().filter(|_| is_apart) {
         steer_receiving(&names, processors);
     }
     Ok(Network { devices: files, has_ipv6, is_framed })
@@ -397,8 +397,8 @@ fn accept_any_way(device: &str) {
 }
 
 /// Has these processors take in what the emulator hands over to these devices (receive packet steering). By default the
-/// one does that hands it over, which with a fast path has no time for both. Where the system does not allow it, that
-/// is how it stays.
+/// one does that hands it over, which with a fast path has no time for both. Where the system does not allow it, the
+/// receiving stays there.
 fn steer_receiving(devices: &[&str], processors: &str) {
     // The machine's own /sys shows the devices of another namespace. It comes back, since programs look for much there.
     if process::mount("sysfs", "/sys", "sysfs", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC).is_err() {
@@ -411,8 +411,8 @@ fn steer_receiving(devices: &[&str], processors: &str) {
 }
 
 /// Gives programs a list of their own processes, and names for the two ends. Both are conveniences: where the system
-/// does not allow them, programs run without.
-fn make_mounts() {
+/// does not allow them, programs run without. Returns whether what is mounted shows nowhere else.
+fn make_mounts() -> bool {
     let text = fs::read_to_string("/etc/hosts").map(|mut text| {
         for End { name, ipv4, ipv6 } in [CLIENT, SERVER] {
             text.push_str(&format!("\n{ipv4} {name}\n{ipv6} {name}"));
@@ -421,7 +421,7 @@ fn make_mounts() {
     });
     // Nothing that is mounted here shows outside.
     if process::mount("none", "/", "", libc::MS_REC | libc::MS_SLAVE).is_err() {
-        return;
+        return false;
     }
     // The file lives in a file system of its own, which nothing but the mount holds.
     if let Ok(text) = text
@@ -433,6 +433,7 @@ fn make_mounts() {
         let _ = process::unmount("/proc");
     }
     let _ = process::mount("proc", "/proc", "proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC);
+    true
 }
 
 /// Packets that the device dropped because the emulator did not read them in time.

@@ -241,8 +241,8 @@ impl Pump {
         self.said.clone()
     }
 
-    /// Moves packets until the stream ends, on this processor if one is given; reports, drops that only the ends know
-    /// of aside. The second is why the capture is not whole.
+    /// Moves packets until the stream ends, on this processor if one is given and it has real-time priority; reports,
+    /// drops that only the ends know of aside. The second is why the capture is not whole.
     pub(crate) fn run(
         mut self,
         stopped: &UnixStream,
@@ -250,7 +250,8 @@ impl Pump {
         processor: Option<usize>,
     ) -> (Report, Option<io::Error>) {
         let carrier = Carrier::start(realtime, realtime.then_some(PROGRAM_PRIORITY));
-        if let Some(processor) = processor {
+        // At ordinary priority it may have to make room for another program there.
+        if let Some(processor) = processor.filter(|_| carrier.is_realtime()) {
             // One that was taken away meanwhile leaves the choice to the kernel.
             let _ = system::stay_on(processor);
         }

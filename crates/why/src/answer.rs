@@ -25,6 +25,8 @@ const ALIKE: f64 = 0.01;
 const NEAR_OF_OTHERS: f64 = 0.20;
 /// Nearer than this nothing else is tried: a ratio.
 const ENOUGH: f64 = 1.08;
+/// Another meaning is taken if it comes out nearer by this, a ratio.
+const NEARER: f64 = 0.04;
 /// Below this share of the time there is nothing to gain.
 pub(crate) const NOTHING: f64 = 0.05;
 /// From this share on a cause is named; below it, only if it saves something at the low end of its range, too.
@@ -423,7 +425,7 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
         }
         let again = runs.all(&others)?;
         for (world, again) in others.into_iter().zip(again) {
-            if far(reading, again) < far(reading, best.1) - 0.04 {
+            if far(reading, again) < far(reading, best.1) - NEARER {
                 best = (world, again);
             }
         }
@@ -434,7 +436,7 @@ fn readings(reading: &Reading, runs: &mut Runs) -> Result<Vec<(World, Option<Dur
 /// Meanings and how long each takes.
 type Ran = Vec<(World, Option<Duration>)>;
 
-/// Those in which a policer drops what was lost.
+/// Meanings in which a policer drops what was lost.
 fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyError> {
     let explained = policed_and(reading, ran, runs, false)?;
     if !ran.iter().any(|(world, _)| world.has(Cause::Interruption)) {
@@ -443,10 +445,10 @@ fn policed(reading: &Reading, ran: &Ran, runs: &mut Runs) -> Result<Ran, WhyErro
     // A sender that was silent may also have waited for the path.
     let stopped = policed_and(reading, ran, runs, true)?;
     let nearest = |ran: &Ran| ran.iter().map(|(_, again)| far(reading, *again)).fold(f64::INFINITY, f64::min);
-    Ok(if nearest(&stopped) < nearest(&explained) { stopped } else { explained })
+    Ok(if nearest(&stopped) < nearest(&explained) - NEARER { stopped } else { explained })
 }
 
-/// The same, with a path that may be interrupted besides.
+/// The same. If the path `is_stopped`, interruptions around what the policer dropped are kept.
 fn policed_and(reading: &Reading, ran: &Ran, runs: &mut Runs, is_stopped: bool) -> Result<Ran, WhyError> {
     let (is_sure, is_dense) = (reading.is_surely_policed(), reading.is_densely_policed());
     // Rules that are assumed send a little otherwise, and what a policer drops grows with it.
@@ -528,7 +530,7 @@ fn others(reading: &Reading, world: &World) -> Vec<World> {
     if world.has(Cause::Interruption) {
         others.push(world.without(Cause::Interruption));
     }
-    // As many acknowledgments as in a run may have waited for each other, and fewer come at other times.
+    // Acknowledgments may have been rarer only while nothing waited on the way back.
     if world.path.per_ack > EVERY {
         let mut other = world.clone();
         other.path.per_ack = EVERY;

@@ -32,7 +32,8 @@ pub struct Path {
     pub rate: Rate,
     /// Of the way back.
     pub back: Rate,
-    /// Packets that an acknowledgment stands for, two in a run: where it is more, the way back of the run is faster.
+    /// Packets that an acknowledgment stands for. A run has one for two packets: where it is more, the way back of the
+    /// run is as much faster, for all that is on it.
     pub per_ack: f64,
     /// Without any queue.
     pub round_trip: Duration,
@@ -206,7 +207,7 @@ impl World {
             }
             Cause::Policer => world.path.policer = None,
             Cause::BlackHole => world.path.mtu = None,
-            Cause::WayBack => world.path.back = world.path.rate,
+            Cause::WayBack => (world.path.back, world.path.per_ack) = (world.path.rate, EVERY),
             Cause::BusyHost => world.sender.host = Host::default(),
             Cause::Handshake => world.sender.early_data = true,
             Cause::LateProbe => {

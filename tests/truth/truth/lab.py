@@ -34,7 +34,7 @@ def scenario(row, seed=None):
              f"seeds = {1 if seed else row.lab_runs or row.runs}", f'crypto = "{"real" if row.rival else "null"}"',
              f'record = "{"all" if any(flow.stack == "tcp" for flow in row.flows) else "none"}"']
     if row.seconds:
-        # Flows begin at once, so that both have the same time.
+        # All flows end then, whenever they began.
         lines += [f'time_limit = "{row.seconds:g} s"']
     else:
         lines += ['time_limit = "200 s"']

@@ -71,8 +71,8 @@ class Row:
 
     @property
     def begins_alike(self):
-        """Whether the lab's flows begin when those on the wire do, as several do: who is first decides how long the
-        starts of the others last. A program of QUIC begins up to 6 ms later than planned, as captures show."""
+        """Whether the lab's flows are to begin when those on the wire are, as several are: who is first decides how
+        long the starts of the others last. On the wire a program of QUIC begins 2 to 6 ms later, as captures show."""
         return len(self.flows) > 1
 
     @property

@@ -82,6 +82,13 @@ fn scenario(answer: &Answer, log: &FilePath) -> String {
             mbps(high)
         );
     }
+    if path.per_ack > 2.0 {
+        let _ = writeln!(
+            out,
+            "# An acknowledgment stood for {:.1} packets. A receiver of the lab sends more, and needs more of the way back.",
+            path.per_ack
+        );
+    }
     if !answer.is_reproduced() {
         let _ = writeln!(
             out,

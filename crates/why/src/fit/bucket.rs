@@ -121,8 +121,8 @@ fn packets(facts: &Facts, excepted: impl Fn(&Lost) -> bool) -> Option<(Vec<Packe
     Some(known.filter(|(_, lost)| !lost.is_some_and(&excepted)).unzip())
 }
 
-/// Whether a bucket, in bytes per millisecond and bytes, would have let more of what was lost through, or dropped more
-/// of what came through, than it explains; as far as the log tells of each packet.
+/// Whether a bucket, in bytes per millisecond and bytes, is wrong about more packets than it explains losses. Nothing
+/// is refuted if the log is too long to know each packet.
 pub(super) fn is_refuted(facts: &Facts, (rate, burst): (f64, f64), excepted: impl Fn(&Lost) -> bool) -> bool {
     packets(facts, excepted).is_some_and(|(packets, _)| {
         let fit = judge(&packets, rate, burst, usize::MAX, &mut |_, _| ());

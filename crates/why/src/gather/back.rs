@@ -26,11 +26,11 @@ const MOSTLY: f64 = 0.4;
 /// … within this ratio, and by this ratio more than are at one interval.
 const WIDTH: f64 = 1.02;
 const MORE: f64 = 1.25;
-/// Times that clocks and hosts have blurred are one within this ratio, as are those of acknowledgments of all sizes.
+/// Times that clocks and hosts have blurred are one within this ratio, as are those of acknowledgments of most sizes.
 const BLURRED: f64 = 1.2;
-/// Such times grow with the size if they grow at least by this share of what they would at one rate, at most by this
-/// much more, and by so many standard errors.
+/// Such times grow with the size as they do at one rate if they grow by so much of that, a share, …
 const GROWTH: core::ops::RangeInclusive<f64> = 0.5..=1.5;
+/// … and by so many standard errors.
 const SURE: f64 = 5.0;
 
 /// Packets that arrived at the sender. Rates in bytes on the wire per millisecond.

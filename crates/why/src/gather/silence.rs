@@ -113,8 +113,8 @@ impl Silences {
             return false;
         };
         // What ended a silence and acknowledged nothing says that the path is back: what is sent from then on is
-        // acknowledged next.
-        let is_back = self.list.last().is_some_and(|silence| silence.acked == 0);
+        // acknowledged next, whatever is on its way since before.
+        let is_back = self.list.last().is_some_and(|silence| silence.acked == 0 && sent <= silence.to);
         let sent = if is_back { first_asked.unwrap_or(now) } else { sent };
         let due = last.max(sent + round_trip);
         let excess = now - due;

@@ -165,7 +165,13 @@ fn a_silence_that_ends_without_an_acknowledgment_is_one() {
     tell(2000.1, "packet_received", 10, json!({ "frame_type": "ping" }));
     tell(2050.0, "packet_sent", 21, data(21));
     tell(2150.0, "packet_received", 11, ack(21, 21));
+    // Then the path is interrupted once more.
+    tell(2160.0, "packet_sent", 22, data(22));
+    tell(2400.0, "packet_sent", 23, data(23));
+    tell(4000.0, "packet_received", 12, ack(22, 23));
     facts.finish();
     let silences: Vec<(f64, f64)> = facts.silences.list.iter().map(|silence| (silence.from, silence.to)).collect();
-    assert_eq!(silences, [(100.0, 2000.0)]);
+    assert_eq!(silences, [(100.0, 2000.0), (2150.0, 4000.0)]);
+    let excess = facts.silences.list[1].excess;
+    assert!((4000.0 - 2260.0 - excess).abs() < 25.0, "an answer was due a round trip after the first: {excess}");
 }

@@ -12,8 +12,11 @@ use crate::read::Data;
 const KEPT: usize = 1 << 14;
 /// Shorter ones are none, milliseconds.
 const SHORTEST: f64 = 0.5;
-/// A server sends no more before it is asked for something, such as its settings in HTTP/3; bytes of streams.
+/// Both ends of HTTP/3 send their settings unasked, on unidirectional streams: no more than so many bytes. A server
+/// that waits after them waits for the request.
 const UNASKED: u64 = 200;
+/// This bit of a stream's number says that it is unidirectional (RFC 9000 section 2.1).
+const UNIDIRECTIONAL: u64 = 2;
 
 /// What a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +95,8 @@ pub(crate) struct Waits {
     /// The largest packet number of the peer, and those that have not come since the last new data, in their order.
     received: Option<u64>,
     missing: Vec<u64>,
+    /// Whether data have been sent on a bidirectional stream.
+    has_exchanged: bool,
 }
 
 impl Pause {
@@ -189,6 +194,8 @@ impl Waits {
             self.last_piece = now;
         }
         let before = self.progress.bytes;
+        let is_unasked = !self.has_exchanged && before <= UNASKED;
+        self.has_exchanged |= frames.pieces.iter().any(|piece| piece.id & UNIDIRECTIONAL == 0);
         let fresh = self.progress.add(&frames.pieces);
         if fresh == 0 {
             return 0;
@@ -198,7 +205,7 @@ impl Waits {
             let round_trip = round_trip.unwrap_or(0.0);
             // What held since the last data.
             let from = since.max(last);
-            if now - from > SHORTEST && before > UNASKED && self.pauses.len() < KEPT {
+            if now - from > SHORTEST && !is_unasked && self.pauses.len() < KEPT {
                 let is_cut = self.is_cut();
                 self.pauses.push(Pause { from: last, to: now, round_trip, bytes: before, is_cut });
             }
@@ -315,6 +322,22 @@ mod tests {
         }
         assert_eq!(waits.pauses.iter().map(|pause| pause.is_cut).collect::<Vec<_>>(), [false, true, false, false]);
         assert_eq!(waits.usual_pause(), Some(80.0));
+    }
+
+    #[test]
+    fn a_server_that_has_sent_its_settings_waits_for_the_request() {
+        let pauses = |first: u64, bytes: u64| {
+            let mut waits = Waits::default();
+            for (at, id, length) in [(0, first, bytes), (1, 0, 1000), (2, 0, 1000)] {
+                waits.paused();
+                let piece = Piece { id, offset: at * 1000, length };
+                waits.sent(100.0 * at as f64, &Frames { pieces: vec![piece], ..Frames::default() }, Some(20.0));
+            }
+            waits.pauses.iter().map(|pause| pause.to).collect::<Vec<_>>()
+        };
+        assert_eq!(pauses(3, 10), [200.0]);
+        assert_eq!(pauses(0, 10), [100.0, 200.0], "an answer that was asked for");
+        assert_eq!(pauses(3, 1000), [100.0, 200.0], "more than settings");
     }
 
     #[test]
