@@ -20,13 +20,14 @@ Examples:
   thalweg serve --qlog traces ~/Public
   thalweg why traces/*_server.sqlog
   thalweg why --json traces/*_server.sqlog | jq .cause
+  thalweg why traces/5a…_server.sqlog traces/5a…_client.sqlog  # both ends of one transfer
   thalweg why yesterday.sqlog today.sqlog                   # what made the second slower
   thalweg why --what-if controller=bbr --what-if 'receive_window=16 MB' traces/5a…_server.sqlog
   thalweg why --report why.html traces/5a…_server.sqlog
   thalweg why --redact shown.sqlog traces/5a…_server.sqlog  # a log to attach: no address, name, token, connection ID")]
 pub struct WhyArgs {
-    /// Logs (qlog) of senders: of the server for downloads, of the client for uploads. Two logs of a transfer that was
-    /// done twice are compared.
+    /// Logs (qlog) of senders: of the server for downloads, of the client for uploads. Two logs of both ends of a
+    /// transfer have one answer. Two senders' logs of a transfer that was done twice are compared
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// Print one JSON object per log instead.
@@ -73,6 +74,10 @@ impl WhyArgs {
         }
         if let Some(out) = &self.report {
             self.check_alone("--report", out)?;
+        }
+        if let Some((at, report)) = self.both_ends()? {
+            self.print(0, &self.logs[at], &report);
+            return Ok(());
         }
         let mut bad = None;
         let mut told = Vec::new();
@@ -124,10 +129,34 @@ impl WhyArgs {
         output::bytes(format!("{gap}{name}{}", report.text()).as_bytes())
     }
 
+    /// If the two logs are those of both ends, the answer to them, and which is the sender's.
+    fn both_ends(&self) -> Result<Option<(usize, Report)>> {
+        let [first, second] = &self.logs[..] else { return Ok(None) };
+        // What cannot be read is said where it is read alone.
+        let read = |file: &Path| {
+            let mut log = Log::read(open(file).ok()?).ok()?;
+            let is_of_receiver = log.is_of_receiver().ok()?;
+            Some((log, is_of_receiver))
+        };
+        let (Some((first, is_first)), Some((second, is_second))) = (read(first), read(second)) else {
+            return Ok(None);
+        };
+        if is_first == is_second {
+            return Ok(None);
+        }
+        let (at, sender, receiver) = if is_first { (1, second, first) } else { (0, first, second) };
+        let log = sender.beside(receiver).map_err(|error| Failure::usage(format!("cannot tell: {error}")))?;
+        self.answered(&self.logs[at], log).map(|(_, report)| Some((at, report)))
+    }
+
     /// The answer to one log. What is wrong with a log is a wrong use: exit code 2.
     fn answer(&self, file: &Path) -> Result<(Answer, Report)> {
+        self.answered(file, Log::read(open(file)?).map_err(|error| cannot_read(file, error))?)
+    }
+
+    /// The answer to what was read from a file.
+    fn answered(&self, file: &Path, log: Log) -> Result<(Answer, Report)> {
         let name = file.display();
-        let log = Log::read(open(file)?).map_err(|error| cannot_read(file, error))?;
         let cannot = |error| Failure::usage(format!("cannot tell from {name}: {error}"));
         let answer = log.answer().map_err(cannot)?;
         let next = if answer.is_reproduced() { answer.next().map_err(cannot)? } else { None };

@@ -50,10 +50,20 @@ fn the_cause_is_what_costs_most_and_not_where_the_sender_waits() {
     let json: serde_json::Value = serde_json::from_str(&text(&done.stdout)).unwrap();
     assert_eq!((&json["cause"], &json["has_figures"]), (&"receive-window".into(), &true.into()));
     assert!((json["path"]["rate_bps"].as_f64().unwrap() / 20e6 - 1.0).abs() < 0.1, "{json}");
+    // Both ends have one answer, in whatever order.
+    for logs in [[&client, &server], [&server, &client]] {
+        let done = run(&["why", logs[0], logs[1]]);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        let said = text(&done.stdout);
+        assert!(said.contains("Slow because of the receive window"), "{said}");
+        assert!(
+            said.contains("what the receiver saw\n  ") && said.contains(" MB in ") && said.matches("Slow").count() == 1,
+            "{said}"
+        );
+    }
     // The receiver does not know; it says who does.
-    let done = run(&["why", &client, &server]);
-    assert_eq!(done.status.code(), Some(2));
-    assert!(text(&done.stdout).contains("Slow because of the receive window"));
+    let done = run(&["why", &client]);
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(2), String::new()));
     assert!(text(&done.stderr).contains("log of the receiver"), "{}", text(&done.stderr));
     assert!(text(&done.stderr).contains("which is the server"), "{}", text(&done.stderr));
 }
@@ -145,7 +155,7 @@ fn the_page_has_the_answer_and_the_causes_as_spans() {
 #[test]
 fn two_logs_are_compared() {
     let place = Place::new();
-    let [_, slow] = logs(&place);
+    let [receiver, slow] = logs(&place);
     let other = Place::new();
     let faster = SCENARIO.replace("transport = { receive_window = \"120 kB\" }", "");
     fs::write(other.path("b.toml"), faster).unwrap();
@@ -159,6 +169,16 @@ fn two_logs_are_compared() {
     assert!(said.starts_with("B took ") && said.contains("% of the difference is the receive window"), "{said}");
     let json = text(&run(&["why", "--json", &fast, &slow]).stdout);
     assert_eq!(json.lines().count(), 3, "{json}");
+    // The sender's of one transfer and the receiver's of another are no two ends of anything.
+    let small = Place::new();
+    fs::write(small.path("c.toml"), SCENARIO.replace("4 MB", "1 MB")).unwrap();
+    let folder = small.arg("traces");
+    assert!(run(&["lab", "trace", &small.arg("c.toml"), "--out", &folder]).status.success());
+    let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
+    let sender = files.find(|file| file.ends_with("_server.sqlog")).unwrap();
+    let done = run(&["why", &sender, &receiver]);
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(2), String::new()));
+    assert!(text(&done.stderr).contains("the logs are of two connections: "), "{}", text(&done.stderr));
 }
 
 #[test]

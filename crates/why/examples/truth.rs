@@ -3,7 +3,7 @@
 //! Transfers from 10,000,000 on have the causes that those before them never have.
 //!
 //! usage: cargo run --release -p thalweg-why --example truth -- label FROM TO [BYTES] > LABELS
-//!        cargo run --release -p thalweg-why --example truth -- judge LABELS tuning|held-out [MOST]
+//!        cargo run --release -p thalweg-why --example truth -- judge LABELS tuning|held-out [MOST] [-v] [--both]
 //!        cargo run --release -p thalweg-why --example truth -- one NUMBER
 //!        cargo run --release -p thalweg-why --example truth -- log NUMBER > FILE.sqlog
 //!        cargo run --release -p thalweg-why --example truth -- read FILE.sqlog
@@ -31,10 +31,11 @@ use each::each;
 use tally::Tally;
 use truth::Truth;
 
-/// Judges the answers to the logs of runs, and prints those that are wrong.
-fn judge(truths: &[Truth], is_verbose: bool) {
+/// Judges the answers to the logs of runs, of senders or of both ends, and prints those that are wrong.
+fn judge(truths: &[Truth], is_verbose: bool, are_both: bool) {
     let numbers: Vec<u64> = truths.iter().map(|truth| truth.number).collect();
-    let answers = each(&numbers, |number| Some((number, logged::answer(&draw(number)))));
+    let answer = if are_both { logged::answer_of_both } else { logged::answer };
+    let answers = each(&numbers, |number| Some((number, answer(&draw(number)))));
     let mut tally = Tally::default();
     for ((number, answer), truth) in answers.iter().zip(truths) {
         let is_right = tally.add(truth, answer.as_ref().ok());
@@ -61,7 +62,13 @@ fn judge(truths: &[Truth], is_verbose: bool) {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let mut is_asked = |option: &str| {
+        let before = args.len();
+        args.retain(|one| one != option);
+        args.len() < before
+    };
+    let (is_verbose, are_both) = (is_asked("-v"), is_asked("--both"));
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["label", from, to, ref most @ ..] => {
             let most = most.first().map_or(u64::MAX, |most| most.parse().unwrap());
@@ -77,9 +84,12 @@ fn main() {
             let wanted = |truth: &&Truth| draw::is_for_tuning(truth.number) == (half == "tuning");
             let most = most.first().map_or(usize::MAX, |most| most.parse().unwrap());
             let truths: Vec<Truth> = truths.iter().filter(wanted).take(most).cloned().collect();
-            judge(&truths, args.contains(&"-v".to_owned()));
+            judge(&truths, is_verbose, are_both);
         }
-        ["one", number] => judge(&[Truth::of(number.parse().unwrap(), &draw(number.parse().unwrap())).unwrap()], true),
+        ["one", number] => {
+            let number = number.parse().unwrap();
+            judge(&[Truth::of(number, &draw(number)).unwrap()], true, are_both);
+        }
         ["read", file] => {
             let log = std::io::BufReader::with_capacity(1 << 18, std::fs::File::open(file).unwrap());
             let answer = thalweg_why::Log::read(log).unwrap().answer().unwrap();
@@ -92,7 +102,6 @@ fn main() {
         [what @ ("what-if" | "compare"), half, count, ..] => {
             let wanted = |number: &u64| draw::is_for_tuning(*number) == (half == "tuning");
             let numbers: Vec<u64> = (1..).filter(wanted).take(count.parse().unwrap()).collect();
-            let is_verbose = args.contains(&"-v".to_owned());
             if what == "what-if" {
                 asked::print_what_if(&each(&numbers, asked::what_if), is_verbose);
             } else {

@@ -71,7 +71,8 @@ const RULED_OUT: f64 = 0.01;
 #[derive(Debug, Default)]
 pub struct Log {
     reader: Reader,
-    facts: Facts,
+    pub(crate) facts: Facts,
+    is_finished: bool,
 }
 
 /// Why there is no answer.
@@ -156,14 +157,23 @@ impl Log {
         Ok(log)
     }
 
+    /// There is nothing more of it.
+    pub(crate) fn finish(&mut self) -> std::io::Result<()> {
+        if !core::mem::replace(&mut self.is_finished, true) {
+            let facts = &mut self.facts;
+            self.reader.finish_in_place(&mut |item| facts.add(item))?;
+            facts.finish();
+        }
+        Ok(())
+    }
+
     /// The answer. It runs what was read some ten times in virtual time.
     ///
     /// # Errors
     /// When the log does not tell enough.
     pub fn answer(mut self) -> Result<Answer, WhyError> {
-        let facts = &mut self.facts;
-        self.reader.finish_in_place(&mut |item| facts.add(item))?;
-        facts.finish();
+        self.finish()?;
+        let facts = &self.facts;
         if facts.condition.events == 0 {
             return Err(WhyError::Untold("no qlog event is in it".to_owned()));
         }

@@ -18,7 +18,8 @@ mod usage;
 mod waits;
 mod window;
 
-pub(crate) use self::arrivals::Arrivals;
+use self::arrivals::keep;
+pub(crate) use self::arrivals::{Arrivals, OtherEnd, Times};
 use self::back::Back;
 pub(crate) use self::curve::Curve;
 use self::flight::Flight;
@@ -70,6 +71,8 @@ pub(crate) struct Condition {
     pub(crate) leaps: u64,
     leaps_in_a_row: u64,
     connection: Option<String>,
+    /// Damaged records whose time is not known yet.
+    pending: u64,
 }
 
 /// Steps of the connection, milliseconds.
@@ -82,6 +85,10 @@ pub(crate) struct Course {
     pub(crate) migrations: u64,
     pub(crate) start_exit: Option<f64>,
     pub(crate) congestion_events: u64,
+    /// Packets with application data that were sent, and that were received.
+    pub(crate) packets: [u64; 2],
+    /// When those that were sent left.
+    pub(crate) departures: Times,
     /// Retry packets, and packets of the handshake that were lost: when.
     pub(crate) retry: Option<f64>,
     pub(crate) handshake_losses: Vec<f64>,
@@ -104,20 +111,21 @@ pub(crate) struct Facts {
     pub(crate) drop: Option<Drop>,
     pub(crate) largest_packet: u64,
     pub(crate) window: Window,
+    /// What the receiver's log says, if it was given as well.
+    pub(crate) other_end: Option<OtherEnd>,
     writer: Writer,
     /// Whether the first packet was received.
     is_server: Option<bool>,
     inferred: Inferred,
     frameless: Frameless,
     trace: FirstTrace,
-    pending_damage: u64,
 }
 
 impl Facts {
     /// One more item of the log.
     pub(crate) fn add(&mut self, item: Item<EventIn<'_>>) {
         match item {
-            Item::Damaged => self.pending_damage += 1,
+            Item::Damaged => self.condition.pending += 1,
             Item::Truncated => self.condition.is_truncated = true,
             item => {
                 if let Some(event) = self.trace.event(item) {
@@ -154,8 +162,8 @@ impl Facts {
     }
 
     fn damage(&mut self, until: f64) {
-        if self.pending_damage > 0 {
-            let damage = Damage { records: self.pending_damage, from: self.course.last, to: until };
+        if self.condition.pending > 0 {
+            let damage = Damage { records: self.condition.pending, from: self.course.last, to: until };
             let list = &mut self.condition.damage;
             let is_long = list.len() >= 16;
             match list.last_mut() {
@@ -166,7 +174,7 @@ impl Facts {
                 }
                 _ => list.push(damage),
             }
-            self.pending_damage = 0;
+            self.condition.pending = 0;
         }
     }
 
@@ -293,6 +301,8 @@ impl Facts {
             self.silences.sent(now);
         }
         let Some(number) = number else { return };
+        self.course.packets[0] += 1;
+        keep(&mut self.course.departures, number, now, size);
         // quinn and noq pace all that they send, and do not log what they wait for.
         let is_paced = self.waits.holds(Limit::Pacing) || matches!(self.stack(), Stack::Quinn | Stack::Noq);
         self.late.sent(now, size, is_paced);
@@ -353,6 +363,8 @@ impl Facts {
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
         if let Some(number) = number_of_data(data) {
+            self.course.packets[1] += 1;
+            keep(&mut self.arrivals.times, number, now, size_of(data));
             self.waits.received(number);
             self.acked(now, &frames);
         }

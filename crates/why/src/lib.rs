@@ -28,6 +28,7 @@
 
 mod answer;
 mod bins;
+mod both;
 mod cause;
 mod compare;
 mod course;

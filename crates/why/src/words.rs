@@ -44,6 +44,8 @@ pub struct Report {
     pub path: PathReport,
     /// Where the sender waited, in shares of the time between its first and last data.
     pub waited: Vec<(String, f64)>,
+    /// What the receiver saw, if its log was given as well.
+    pub receiver: Option<String>,
     /// What is wrong with the log, or not known.
     pub notes: Vec<String>,
 }
@@ -125,6 +127,7 @@ impl Answer {
                 used: self.use_of_path(),
             },
             waited: self.waited(),
+            receiver: self.facts.other_end.as_ref().map(|end| end.seen.clone()),
             notes: self.notes(),
         }
     }
@@ -417,6 +420,7 @@ impl Report {
                 self.waited.iter().map(|(name, share)| format!("{name} {}", percent(*share))).collect();
             list(&mut lines, "where the sender waited", core::iter::once(shares.join(", ")));
         }
+        list(&mut lines, "what the receiver saw", self.receiver.iter().cloned());
         list(&mut lines, "notes", self.notes.iter().cloned());
         lines.push(String::new());
         lines.join("\n")

@@ -29,7 +29,7 @@ pub(super) fn limits(facts: &Facts, reading: Option<&Reading>) -> Result<(), &'s
     }
     Err(
         "it has no frames: it does not tell a receive window from an application that waits, and the sender did not fill \
-         its congestion window; log both ends, or limits in the application",
+         its congestion window; log limits in the application",
     )
 }
 
@@ -45,15 +45,35 @@ pub(super) fn losses(facts: &Facts, primary: Option<Cause>) -> Result<(), &'stat
     if !is_of_loss || facts.has_frames() {
         return Ok(());
     }
+    let Some(end) = &facts.other_end else {
+        return Err(
+            "it has no frames: it does not tell packets that were lost from packets that came late, and one of them \
+                    cost most; give the receiver's log as well",
+        );
+    };
+    if were_lost(facts.flight.losses.lost.len() as u64, facts.course.packets[0], end.came) {
+        return Ok(());
+    }
     Err(
-        "it has no frames: it does not tell packets that were lost from packets that came late, and one of them cost most; \
-         log the receiver",
+        "it has no frames, and by the receiver's log most packets that it declared lost came late: reordering cost most, \
+         and it does not tell how much",
     )
+}
+
+/// Whether most of those that were declared lost never came, of so many that were sent.
+fn were_lost(declared: u64, sent: u64, came: u64) -> bool {
+    2 * sent.saturating_sub(came) >= declared
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_receiver_counts_tells_what_was_lost_from_what_came_late() {
+        assert!(were_lost(20, 1000, 981) && !were_lost(20, 1000, 998));
+        assert!(!were_lost(20, 1000, 1003), "some came twice");
+    }
 
     #[test]
     fn a_path_that_was_full_was_held_back_by_nothing_else() {

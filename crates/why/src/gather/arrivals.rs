@@ -1,12 +1,27 @@
 //! What a receiver's log shows of a transfer: how fast data came, when they did not, what came twice, and whether the
 //! sender said that it waited for credit.
 
+use std::collections::BTreeMap;
+
 use super::frames::Frames;
 
 /// Over so long the best rate is taken, milliseconds.
 const STEP: f64 = 100.0;
 /// Shorter times without data are none, milliseconds.
 const SHORTEST: f64 = 50.0;
+
+/// Packets whose times are kept: the first.
+const KEPT: usize = 1 << 14;
+
+/// When packets with application data left, or came, by their numbers: milliseconds, and their bytes.
+pub(crate) type Times = BTreeMap<u64, (f64, u64)>;
+
+/// Keeps the time of a packet; the first, if it came twice.
+pub(super) fn keep(times: &mut Times, number: u64, now: f64, size: u64) {
+    if times.len() < KEPT {
+        times.entry(number).or_insert((now, size));
+    }
+}
 
 /// Data that arrived.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +37,8 @@ pub(crate) struct Arrivals {
     pub(crate) bytes: u64,
     /// Frames with which the sender said that it waited for credit.
     pub(crate) blocked: u64,
+    /// When packets came.
+    pub(crate) times: Times,
 }
 
 impl Arrivals {
@@ -49,4 +66,16 @@ impl Arrivals {
     pub(crate) fn best_rate(&self) -> f64 {
         self.best as f64 / STEP
     }
+}
+
+/// What the receiver's log adds to the sender's.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherEnd {
+    /// What the receiver saw, in words.
+    pub(crate) seen: String,
+    /// Packets with application data that came.
+    pub(crate) came: u64,
+    /// The rate at which packets came that had left closer together, bytes of UDP payload per millisecond: that of the
+    /// bottleneck.
+    pub(crate) rate: Option<f64>,
 }

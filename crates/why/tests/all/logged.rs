@@ -53,6 +53,24 @@ pub fn log(world: &World) -> Vec<u8> {
     kept.take()
 }
 
+/// The logs of a world's client and of its server.
+#[allow(dead_code)]
+pub fn both_logs(world: &World) -> [Vec<u8>; 2] {
+    let ends = [Kept::default(), Kept::default()];
+    let mut plan = world.plan(None);
+    plan.flows[0].observers = ends.each_ref().map(|end| Some(Arc::new(end.clone()) as Arc<dyn ObserverFactory>));
+    thalweg_sim::run(&plan).unwrap();
+    ends.each_ref().map(Kept::take)
+}
+
+/// What the logs of both ends of a world are answered with.
+#[allow(dead_code)]
+pub fn answer_of_both(world: &World) -> Result<Answer, WhyError> {
+    let [client, server] = both_logs(world);
+    let (sender, receiver) = if world.load.is_up { (client, server) } else { (server, client) };
+    Log::read(&*sender)?.beside(Log::read(&*receiver)?)?.answer()
+}
+
 /// What the log of a world's sender is answered with.
 pub fn answer(world: &World) -> Result<Answer, WhyError> {
     let sink = Sink::default();

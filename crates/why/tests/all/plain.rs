@@ -6,7 +6,7 @@ use thalweg_why::Cause;
 use thalweg_why::world::{Credit, Load, Path, Sender, World};
 
 use crate::draw::draw;
-use crate::logged::{answer, log};
+use crate::logged::{answer, answer_of_both, both_logs, log};
 
 /// 2 MB over 20 Mbps and 60 ms.
 pub fn world() -> World {
@@ -333,4 +333,42 @@ fn losses_by_chance_at_a_steady_rate_are_no_policer() {
         lossy.seed = seed;
         assert_eq!(answer(&lossy).unwrap().primary(), Some(Cause::ChanceLoss), "{seed}");
     }
+}
+
+#[test]
+fn the_receivers_log_tells_the_rate_that_late_acknowledgments_hide() {
+    let mut thin = world();
+    thin.path.back = "60 kbps".parse().unwrap();
+    let [alone, both] = [answer(&thin).unwrap(), answer_of_both(&thin).unwrap()];
+    let off =
+        |answer: &thalweg_why::Answer| (answer.world.path.rate.bps() as f64 / thin.path.rate.bps() as f64 - 1.0).abs();
+    assert!(off(&both) < 0.05 && off(&both) < off(&alone), "{} and {}", off(&both), off(&alone));
+    assert_eq!(both.primary(), Some(Cause::WayBack));
+    let report = both.report(None);
+    assert!(report.receiver.as_ref().is_some_and(|seen| seen.starts_with("2 MB in ")), "{:?}", report.receiver);
+    assert!(report.text().contains("what the receiver saw\n  2 MB in "), "{}", report.text());
+}
+
+#[test]
+fn logs_of_two_connections_and_of_one_end_are_no_two_ends() {
+    use thalweg_why::Log;
+    let mut other = world();
+    (other.seed, other.load.bytes) = (7, 1_000_000);
+    let [client, server] = both_logs(&world());
+    let read = |log: &[u8]| Log::read(log).unwrap();
+    let why = |sender: &[u8], receiver: &[u8]| match read(sender).beside(read(receiver)) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(why(&server, &client), "");
+    assert!(why(&server, &both_logs(&other)[0]).contains("two connections"));
+    assert!(why(&client, &server).contains("no log of both") && why(&server, &server).contains("no log of both"));
+    // Whose names were taken out is known by what it carried.
+    let redacted = |log: &[u8]| {
+        let mut out = Vec::new();
+        thalweg_why::redact(|| Ok(log), &mut out).unwrap();
+        out
+    };
+    assert_eq!(why(&redacted(&server), &redacted(&client)), "");
+    assert!(why(&redacted(&server), &redacted(&both_logs(&other)[0])).contains("packets were sent in one, and "));
 }
