@@ -75,14 +75,25 @@ impl WhyArgs {
         if let Some(out) = &self.report {
             self.check_alone("--report", out)?;
         }
-        if let Some((at, report)) = self.both_ends()? {
-            self.print(0, &self.logs[at], &report);
-            return Ok(());
-        }
         let mut bad = None;
         let mut told = Vec::new();
+        let mut logs: Vec<Result<Log>> = Vec::new();
+        if let [first, second] = &self.logs[..] {
+            logs.extend([Self::read(first), Self::read(second)]);
+            match self.both_ends(&mut logs) {
+                Ok(None) => {}
+                Ok(Some((at, report))) => {
+                    self.print(0, &self.logs[at], &report);
+                    return Ok(());
+                }
+                // Each is answered by itself.
+                Err(error) => bad = Some(error),
+            }
+        }
+        let mut read = logs.into_iter();
         for (index, file) in self.logs.iter().enumerate() {
-            match self.answer(file) {
+            let log = read.next().unwrap_or_else(|| Self::read(file));
+            match log.and_then(|log| self.answered(file, log)) {
                 Ok((answer, report)) if self.logs.len() == 2 => told.push((file, answer, report)),
                 Ok((_, report)) => {
                     if !self.print(index, file, &report) {
@@ -129,29 +140,24 @@ impl WhyArgs {
         output::bytes(format!("{gap}{name}{}", report.text()).as_bytes())
     }
 
-    /// If the two logs are those of both ends, the answer to them, and which is the sender's.
-    fn both_ends(&self) -> Result<Option<(usize, Report)>> {
-        let [first, second] = &self.logs[..] else { return Ok(None) };
-        // What cannot be read is said where it is read alone.
-        let read = |file: &Path| {
-            let mut log = Log::read(open(file).ok()?).ok()?;
-            let is_of_receiver = log.is_of_receiver().ok()?;
-            Some((log, is_of_receiver))
-        };
-        let (Some((first, is_first)), Some((second, is_second))) = (read(first), read(second)) else {
-            return Ok(None);
-        };
+    /// If the two logs are those of both ends, takes them and returns the answer, and which is the sender's.
+    fn both_ends(&self, logs: &mut Vec<Result<Log>>) -> Result<Option<(usize, Report)>> {
+        let [Ok(first), Ok(second)] = &mut logs[..] else { return Ok(None) };
+        // What is wrong with a log is said where it is answered.
+        let (Ok(is_first), Ok(is_second)) = (first.is_of_receiver(), second.is_of_receiver()) else { return Ok(None) };
         if is_first == is_second {
             return Ok(None);
         }
-        let (at, sender, receiver) = if is_first { (1, second, first) } else { (0, first, second) };
-        let log = sender.beside(receiver).map_err(|error| Failure::usage(format!("cannot tell: {error}")))?;
+        let (sender, receiver) = if is_first { (second, first) } else { (first, second) };
+        sender.beside(receiver).map_err(|error| Failure::usage(format!("cannot tell from both: {error}")))?;
+        let at = usize::from(is_first);
+        let log = logs.swap_remove(at)?;
         self.answered(&self.logs[at], log).map(|(_, report)| Some((at, report)))
     }
 
-    /// The answer to one log. What is wrong with a log is a wrong use: exit code 2.
-    fn answer(&self, file: &Path) -> Result<(Answer, Report)> {
-        self.answered(file, Log::read(open(file)?).map_err(|error| cannot_read(file, error))?)
+    /// Reads a log. What is wrong with it is a wrong use: exit code 2.
+    fn read(file: &Path) -> Result<Log> {
+        Log::read(open(file)?).map_err(|error| cannot_read(file, error))
     }
 
     /// The answer to what was read from a file.

@@ -159,10 +159,11 @@ impl Log {
 
     /// There is nothing more of it.
     pub(crate) fn finish(&mut self) -> std::io::Result<()> {
-        if !core::mem::replace(&mut self.is_finished, true) {
+        if !self.is_finished {
             let facts = &mut self.facts;
             self.reader.finish_in_place(&mut |item| facts.add(item))?;
             facts.finish();
+            self.is_finished = true;
         }
         Ok(())
     }

@@ -11,9 +11,12 @@ const SHARE: u64 = 10;
 /// Digits of the connection ID that a client chooses for its server at first, at least (RFC 9000 section 7.2). What is
 /// shorter numbers the connections of a log.
 const NAME: usize = 16;
+/// More of a name is not printed: characters.
+const SHOWN: usize = 40;
 
 impl Log {
-    /// Whether more data came to the end that wrote it than it sent.
+    /// Whether more data came to the end that wrote it than it sent, as its frames say. There is nothing more of the
+    /// log then: what is fed later is not read.
     ///
     /// # Errors
     /// When the log is no log.
@@ -27,7 +30,7 @@ impl Log {
     ///
     /// # Errors
     /// When either is no log, or they are not those of a sender and of its receiver.
-    pub fn beside(mut self, mut receiver: Log) -> Result<Log, WhyError> {
+    pub fn beside(&mut self, receiver: &mut Log) -> Result<(), WhyError> {
         if self.is_of_receiver()? || !receiver.is_of_receiver()? {
             return Err(WhyError::Untold("two logs of one end are no log of both".to_owned()));
         }
@@ -37,10 +40,10 @@ impl Log {
         let facts = &receiver.facts;
         self.facts.other_end = Some(OtherEnd {
             seen: receiver::seen(facts),
-            came: facts.course.packets[1],
+            came: (!is_broken(facts)).then_some(facts.course.packets[1]),
             rate: dispersed(&self.facts.course.departures, &facts.arrivals.times),
         });
-        Ok(self)
+        Ok(())
     }
 }
 
@@ -51,8 +54,11 @@ const LONGER: (f64, f64) = (1.25, 0.2);
 /// They did so at one rate if this share of them did, within this ratio of each other …
 const MOST: f64 = 0.5;
 const NEAR: core::ops::Range<f64> = 0.85..1.15;
-/// … and they were so many bytes at least.
+/// … and they were so many bytes at least, and this share of all.
 const LEAST: f64 = 20_000.0;
+const PART: f64 = 0.1;
+/// A gap that is longer than this share of a row is a pause, or a receiver that reads several packets at a time.
+const PAUSE: f64 = 0.4;
 
 /// The rate at which packets came apart that had left closer together, bytes per millisecond. Those that others
 /// overtook are left out: something else held them up.
@@ -66,28 +72,39 @@ fn dispersed(left: &Times, came: &Times) -> Option<f64> {
         }
     }
     both.reverse();
-    let mut rates = Bins::default();
+    let (mut rates, mut all) = (Bins::default(), 0.0);
     for row in both.windows(ROW) {
         let [(left, came, _), rest @ .., (last_left, last_came, size)] = row else { continue };
         let (leaving, coming) = (last_left - left, last_came - came);
-        if coming > LONGER.0 * leaving + LONGER.1 {
+        let longest = row.windows(2).map(|pair| pair[1].1 - pair[0].1).fold(0.0, f64::max);
+        all += size;
+        if coming > LONGER.0 * leaving + LONGER.1 && longest <= PAUSE * coming {
             let bytes = rest.iter().map(|(_, _, size)| size).sum::<f64>() + size;
             rates.add(bytes / coming, *size);
         }
     }
     let rate = rates.quantile(0.5)?;
     let around: f64 = rates.iter().filter(|(value, _)| NEAR.contains(&(value / rate))).map(|(_, weight)| weight).sum();
-    (rates.total() > LEAST && around > MOST * rates.total()).then_some(rate)
+    (rates.total() > LEAST.max(PART * all) && around > MOST * rates.total()).then_some(rate)
 }
 
-/// Why the two are not of one transfer, if they are not.
+/// Whether a log was cut or damaged.
+fn is_broken(facts: &Facts) -> bool {
+    facts.condition.is_truncated || !facts.condition.damage.is_empty()
+}
+
+/// Why the two are not of one transfer, if they are not; as far as that can be told of logs that were cut or damaged.
 fn differ(sender: &Facts, receiver: &Facts) -> Option<String> {
     let name = |facts: &Facts| facts.header.odcid.clone().filter(|name| name.len() >= NAME);
     let names = (name(sender), name(receiver));
     if let (Some(one), Some(other)) = &names
         && one != other
     {
-        return Some(format!("they are called {one} and {other}"));
+        let shown = |name: &str| name.chars().take(SHOWN).collect::<String>().escape_debug().to_string();
+        return Some(format!("they are called {} and {}", shown(one), shown(other)));
+    }
+    if is_broken(sender) || is_broken(receiver) {
+        return None;
     }
     // A simulator may call its connections alike. What the sender knows of may not have come.
     let (sent, came) = (sender.course.packets[0], receiver.course.packets[1]);
@@ -115,6 +132,10 @@ mod tests {
         assert_eq!(dispersed(&left, &times(&|number| 50.0 + 100.0 * (number / 40) as f64)), None, "none came apart");
         let paced = times(&|number| 10.0 * number as f64);
         assert_eq!(dispersed(&paced, &times(&|number| 10.0 * number as f64 + 50.0)), None, "as they had left");
+        let stalls = times(&|number| 10.0 * number as f64 + if number > 400 { 300.0 } else { 50.0 });
+        assert_eq!(dispersed(&paced, &stalls), None, "a pause of the path");
+        let batches = times(&|number| 100.0 * (number / 40) as f64 + 50.0 + 2.0 * (number % 40 / 20) as f64);
+        assert_eq!(dispersed(&left, &batches), None, "read twenty at a time");
         assert_eq!(dispersed(&left, &Times::new()), None);
     }
 }

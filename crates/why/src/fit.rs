@@ -375,14 +375,11 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     let (is_late, is_thin) = (facts.reads() > 0.0, thin(facts, top, end - first).is_some());
     // A host that is held up makes some of what came in less than a round trip look faster than it was.
     let most = if is_ours { top } else { rates.long.quantile(0.98).map_or(top, |long| long.min(top)) };
-    let told = facts.other_end.as_ref().and_then(|end| end.rate);
-    match queued.filter(|_| !is_late && !is_thin) {
-        Some(rate) if rate > 0.75 * most && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
+    let told = facts.other_end.as_ref().and_then(|end| end.rate).map(|told| told.max(mean));
+    match (queued.filter(|_| !is_late && !is_thin), told) {
+        (Some(rate), _) if rate > 0.75 * most && !is_faster(rate) => (rate.max(mean) * on_wire, None, top * on_wire),
         // The receiver knows how fast data came, and that they did so at one rate.
-        _ if told.is_some() => {
-            let rate = told.unwrap_or(top).max(mean);
-            (rate * on_wire, None, rate * on_wire)
-        }
+        (_, Some(told)) => (told * on_wire, None, told * on_wire),
         _ if is_thin || is_late => {
             // What comes back says when acknowledgments came, not how fast data did.
             let most = UNKNOWN_MOST.max(top);

@@ -45,13 +45,13 @@ pub(super) fn losses(facts: &Facts, primary: Option<Cause>) -> Result<(), &'stat
     if !is_of_loss || facts.has_frames() {
         return Ok(());
     }
-    let Some(end) = &facts.other_end else {
+    let Some(came) = facts.other_end.as_ref().and_then(|end| end.came) else {
         return Err(
-            "it has no frames: it does not tell packets that were lost from packets that came late, and one of them \
-                    cost most; give the receiver's log as well",
+            "it has no frames: it does not tell packets that were lost from packets that came late, and that cost \
+                    most; give the receiver's log as well, if it has frames",
         );
     };
-    if were_lost(facts.flight.losses.lost.len() as u64, facts.course.packets[0], end.came) {
+    if were_lost(facts.flight.losses.lost.len() as u64, facts.course.packets[0], came) {
         return Ok(());
     }
     Err(

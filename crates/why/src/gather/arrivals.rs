@@ -73,8 +73,8 @@ impl Arrivals {
 pub(crate) struct OtherEnd {
     /// What the receiver saw, in words.
     pub(crate) seen: String,
-    /// Packets with application data that came.
-    pub(crate) came: u64,
+    /// Packets with application data that came, if its log is whole.
+    pub(crate) came: Option<u64>,
     /// The rate at which packets came that had left closer together, bytes of UDP payload per millisecond: that of the
     /// bottleneck.
     pub(crate) rate: Option<f64>,

@@ -109,7 +109,8 @@ impl Frameless {
             let is_short = old == 0 && size + FIELD < full && size.abs_diff(LEAST_MTU) >= FIELD;
             let last = Last { time: now, sent: self.offset, is_short: is_short && has_room };
             self.stalls.sent(last, || data_of(&self.flight));
-            frames.pieces.push(Piece { id: 0, offset, length });
+            // Of an unknown stream: the first bytes may be settings, which go on a unidirectional one.
+            frames.pieces.push(Piece { id: 3, offset, length });
             // What is sent again says nothing of what there was to send.
             if 2 * old < length {
                 self.usage.sent(now, has_no_data);

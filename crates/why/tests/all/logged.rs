@@ -68,7 +68,9 @@ pub fn both_logs(world: &World) -> [Vec<u8>; 2] {
 pub fn answer_of_both(world: &World) -> Result<Answer, WhyError> {
     let [client, server] = both_logs(world);
     let (sender, receiver) = if world.load.is_up { (client, server) } else { (server, client) };
-    Log::read(&*sender)?.beside(Log::read(&*receiver)?)?.answer()
+    let mut log = Log::read(&*sender)?;
+    log.beside(&mut Log::read(&*receiver)?)?;
+    log.answer()
 }
 
 /// What the log of a world's sender is answered with.

@@ -356,8 +356,8 @@ fn logs_of_two_connections_and_of_one_end_are_no_two_ends() {
     (other.seed, other.load.bytes) = (7, 1_000_000);
     let [client, server] = both_logs(&world());
     let read = |log: &[u8]| Log::read(log).unwrap();
-    let why = |sender: &[u8], receiver: &[u8]| match read(sender).beside(read(receiver)) {
-        Ok(_) => String::new(),
+    let why = |sender: &[u8], receiver: &[u8]| match read(sender).beside(&mut read(receiver)) {
+        Ok(()) => String::new(),
         Err(error) => error.to_string(),
     };
     assert_eq!(why(&server, &client), "");
