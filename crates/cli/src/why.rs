@@ -80,14 +80,16 @@ impl WhyArgs {
         let mut logs: Vec<Result<Log>> = Vec::new();
         if let [first, second] = &self.logs[..] {
             logs.extend([Self::read(first), Self::read(second)]);
-            match self.both_ends(&mut logs) {
-                Ok(None) => {}
-                Ok(Some((at, report))) => {
-                    self.print(0, &self.logs[at], &report);
+            match Self::both_ends(&mut logs) {
+                None => {}
+                Some(Ok(sender)) => {
+                    let file = &self.logs[sender];
+                    let (_, report) = self.answered(file, logs.swap_remove(sender)?)?;
+                    self.print(0, file, &report);
                     return Ok(());
                 }
                 // Each is answered by itself.
-                Err(error) => bad = Some(error),
+                Some(Err(error)) => bad = Some(error),
             }
         }
         let mut read = logs.into_iter();
@@ -140,19 +142,18 @@ impl WhyArgs {
         output::bytes(format!("{gap}{name}{}", report.text()).as_bytes())
     }
 
-    /// If the two logs are those of both ends, takes them and returns the answer, and which is the sender's.
-    fn both_ends(&self, logs: &mut Vec<Result<Log>>) -> Result<Option<(usize, Report)>> {
-        let [Ok(first), Ok(second)] = &mut logs[..] else { return Ok(None) };
+    /// If the two logs are those of a sender and of a receiver, puts them together and returns which is the sender's;
+    /// or why they are not those of one transfer.
+    fn both_ends(logs: &mut [Result<Log>]) -> Option<Result<usize>> {
+        let [Ok(first), Ok(second)] = logs else { return None };
         // What is wrong with a log is said where it is answered.
-        let (Ok(is_first), Ok(is_second)) = (first.is_of_receiver(), second.is_of_receiver()) else { return Ok(None) };
+        let (Ok(is_first), Ok(is_second)) = (first.is_of_receiver(), second.is_of_receiver()) else { return None };
         if is_first == is_second {
-            return Ok(None);
+            return None;
         }
         let (sender, receiver) = if is_first { (second, first) } else { (first, second) };
-        sender.beside(receiver).map_err(|error| Failure::usage(format!("cannot tell from both: {error}")))?;
-        let at = usize::from(is_first);
-        let log = logs.swap_remove(at)?;
-        self.answered(&self.logs[at], log).map(|(_, report)| Some((at, report)))
+        let together = sender.beside(receiver).map(|()| usize::from(is_first));
+        Some(together.map_err(|error| Failure::usage(format!("cannot tell from both: {error}"))))
     }
 
     /// Reads a log. What is wrong with it is a wrong use: exit code 2.
