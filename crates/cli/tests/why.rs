@@ -24,7 +24,12 @@ transport = { receive_window = "120 kB" }
 
 /// The logs of the client and of the server.
 fn logs(place: &Place) -> [String; 2] {
-    fs::write(place.path("a.toml"), SCENARIO).unwrap();
+    logs_of(place, SCENARIO)
+}
+
+/// The same of another scenario.
+fn logs_of(place: &Place, scenario: &str) -> [String; 2] {
+    fs::write(place.path("a.toml"), scenario).unwrap();
     let folder = place.arg("traces");
     let done = run(&["lab", "trace", &place.arg("a.toml"), "--out", &folder]);
     assert!(done.status.success(), "{}", text(&done.stderr));
@@ -158,11 +163,7 @@ fn two_logs_are_compared() {
     let [receiver, slow] = logs(&place);
     let other = Place::new();
     let faster = SCENARIO.replace("transport = { receive_window = \"120 kB\" }", "");
-    fs::write(other.path("b.toml"), faster).unwrap();
-    let folder = other.arg("traces");
-    assert!(run(&["lab", "trace", &other.arg("b.toml"), "--out", &folder]).status.success());
-    let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
-    let fast = files.find(|file| file.ends_with("_server.sqlog")).unwrap();
+    let [_, fast] = logs_of(&other, &faster);
     let done = run(&["why", &fast, &slow]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let said = text(&done.stdout);
@@ -171,11 +172,7 @@ fn two_logs_are_compared() {
     assert_eq!(json.lines().count(), 3, "{json}");
     // The sender's of one transfer and the receiver's of another are no two ends of anything.
     let small = Place::new();
-    fs::write(small.path("c.toml"), SCENARIO.replace("4 MB", "1 MB")).unwrap();
-    let folder = small.arg("traces");
-    assert!(run(&["lab", "trace", &small.arg("c.toml"), "--out", &folder]).status.success());
-    let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
-    let sender = files.find(|file| file.ends_with("_server.sqlog")).unwrap();
+    let [_, sender] = logs_of(&small, &SCENARIO.replace("4 MB", "1 MB"));
     let done = run(&["why", &sender, &receiver]);
     assert_eq!(done.status.code(), Some(2));
     assert!(text(&done.stdout).contains("Slow because of the receive window"), "the sender's has an answer");

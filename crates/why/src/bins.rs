@@ -7,6 +7,11 @@ const PER_E: f64 = 100.0;
 /// So many bins above and below one.
 const HALF: i64 = 3000;
 
+/// So many bytes at one rate tell it.
+pub(crate) const ENOUGH_BYTES: f64 = 20_000.0;
+/// Values within this ratio of one are near it.
+const NEAR: core::ops::Range<f64> = 0.85..1.15;
+
 /// How often values fell into bins that are 1 % wide; by weight. From 1e-13 to 1e13.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bins {
@@ -42,6 +47,18 @@ impl Bins {
         })
     }
 
+    /// The same, if more than half of the weight is near it, and more than `least` in all.
+    pub(crate) fn steady(&self, share: f64, least: f64) -> Option<f64> {
+        let middle = self.quantile(share)?;
+        let (near, total) = (self.weight_of(|value| NEAR.contains(&(value / middle))), self.total());
+        (near > 0.5 * total && total > least).then_some(middle)
+    }
+
+    /// The weight of the values that are counted.
+    pub(crate) fn weight_of(&self, is_counted: impl Fn(f64) -> bool) -> f64 {
+        self.iter().filter(|(value, _)| is_counted(*value)).map(|(_, weight)| weight).sum()
+    }
+
     /// Values and their weights, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let weights = self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
@@ -52,6 +69,17 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_most_values_are_near_is_steady() {
+        let mut bins = Bins::default();
+        for (value, weight) in [(10.0, 30.0), (11.0, 30.0), (50.0, 40.0)] {
+            bins.add(value, weight);
+        }
+        assert!(bins.steady(0.5, 99.0).is_some_and(|value| (value / 11.0 - 1.0).abs() < 0.02));
+        assert_eq!((bins.steady(0.5, 100.0), bins.steady(0.9, 0.0)), (None, None), "too little, and most is elsewhere");
+        assert_eq!(bins.weight_of(|value| value < 20.0), 60.0);
+    }
 
     #[test]
     fn a_quantile_is_right_to_a_percent() {

@@ -1,7 +1,7 @@
 //! The logs of both ends of a transfer: the sender's is judged, and the receiver's says what came.
 
 use crate::answer::{Log, WhyError};
-use crate::bins::Bins;
+use crate::bins::{Bins, ENOUGH_BYTES};
 use crate::gather::{Facts, OtherEnd, Times};
 use crate::receiver;
 
@@ -51,11 +51,7 @@ impl Log {
 const ROW: usize = 9;
 /// So much longer than they left they came, a ratio and milliseconds: then the bottleneck held them up.
 const LONGER: (f64, f64) = (1.25, 0.2);
-/// They did so at one rate if this share of them did, within this ratio of each other …
-const MOST: f64 = 0.5;
-const NEAR: core::ops::Range<f64> = 0.85..1.15;
-/// … and they were so many bytes at least, and this share of all.
-const LEAST: f64 = 20_000.0;
+/// They tell a rate if they are this share of all.
 const PART: f64 = 0.1;
 /// A gap that is longer than this share of a row is a pause, or a receiver that reads several packets at a time.
 const PAUSE: f64 = 0.4;
@@ -74,18 +70,16 @@ fn dispersed(left: &Times, came: &Times) -> Option<f64> {
     both.reverse();
     let (mut rates, mut all) = (Bins::default(), 0.0);
     for row in both.windows(ROW) {
-        let [(left, came, _), rest @ .., (last_left, last_came, size)] = row else { continue };
+        let [(left, came, _), .., (last_left, last_came, size)] = row else { continue };
         let (leaving, coming) = (last_left - left, last_came - came);
         let longest = row.windows(2).map(|pair| pair[1].1 - pair[0].1).fold(0.0, f64::max);
         all += size;
         if coming > LONGER.0 * leaving + LONGER.1 && longest <= PAUSE * coming {
-            let bytes = rest.iter().map(|(_, _, size)| size).sum::<f64>() + size;
+            let bytes: f64 = row[1..].iter().map(|(_, _, size)| size).sum();
             rates.add(bytes / coming, *size);
         }
     }
-    let rate = rates.quantile(0.5)?;
-    let around: f64 = rates.iter().filter(|(value, _)| NEAR.contains(&(value / rate))).map(|(_, weight)| weight).sum();
-    (rates.total() > LEAST.max(PART * all) && around > MOST * rates.total()).then_some(rate)
+    rates.steady(0.5, ENOUGH_BYTES.max(PART * all))
 }
 
 /// Whether a log was cut or damaged.
@@ -95,9 +89,8 @@ fn is_broken(facts: &Facts) -> bool {
 
 /// Why the two are not of one transfer, if they are not; as far as that can be told of logs that were cut or damaged.
 fn differ(sender: &Facts, receiver: &Facts) -> Option<String> {
-    let name = |facts: &Facts| facts.header.odcid.clone().filter(|name| name.len() >= NAME);
-    let names = (name(sender), name(receiver));
-    if let (Some(one), Some(other)) = &names
+    let [one, other] = [sender, receiver].map(|facts| facts.header.odcid.as_deref().filter(|name| name.len() >= NAME));
+    if let (Some(one), Some(other)) = (one, other)
         && one != other
     {
         let shown = |name: &str| name.chars().take(SHOWN).collect::<String>().escape_debug().to_string();

@@ -14,6 +14,7 @@ use self::bucket::Fit;
 use self::policer::{Policed, policed, rate_of, unseen};
 use self::stops::{EARLY, LATE, MIDDLE, in_drop, in_silence, interruptions, millis};
 use crate::Cause;
+use crate::bins::ENOUGH_BYTES;
 use crate::course::Course;
 use crate::gather::{Drop, Facts, Limit, Lost, Stack};
 use crate::world::{Credit, EVERY, HEADERS, Host, Load, Path, Sender, Span, THIN, World};
@@ -118,7 +119,7 @@ pub(crate) fn fit(facts: &Facts) -> Result<Reading, &'static str> {
     let mut path = Path {
         rate: rate_of(rate),
         back: rate_of(back_rate),
-        per_ack: per_ack.unwrap_or(EVERY).max(EVERY),
+        per_ack: per_ack.map_or(EVERY, |per_ack| per_ack.max(EVERY)),
         round_trip: millis(round_trip),
         queue: if back.is_some() && queue.is_none() { unseen_queue(rate, round_trip) } else { levels.queue } as u64,
         loss: 0.0,
@@ -360,15 +361,7 @@ fn rate(facts: &Facts, (first, end): (f64, f64)) -> (f64, Option<(f64, f64)>, f6
     let on_wire = 1.0 + HEADERS as f64 / size.max(100.0);
     let top = rates.short.quantile(0.98).or_else(|| rates.long.quantile(1.0)).unwrap_or(mean).max(mean);
     // Where a queue stood, what came through is what the bottleneck serves.
-    let queued = rates.queued.quantile(0.6).filter(|rate| {
-        let around: f64 = rates
-            .queued
-            .iter()
-            .filter(|(value, _)| (0.85..1.15).contains(&(value / rate)))
-            .map(|(_, weight)| weight)
-            .sum();
-        around > 0.5 * rates.queued.total() && rates.queued.total() > 20_000.0
-    });
+    let queued = rates.queued.steady(0.6, ENOUGH_BYTES);
     let trains = trains(facts);
     // What left together came apart no slower than the bottleneck serves.
     let is_faster = |rate: f64| trains.is_some_and(|train| train > 2.5 * rate);

@@ -341,9 +341,10 @@ impl Facts {
     }
 
     fn arrived(&mut self, now: f64, data: Data<'_>) {
+        let (number, size) = (number_of_data(data), size_of(data));
         self.is_server.get_or_insert(true);
         self.frameless.arrived();
-        if self.silences.arrived(now, size_of(data), &self.flight) {
+        if self.silences.arrived(now, size, &self.flight) {
             self.flight.silent(now);
         }
         let kind = data.get("header").and_then(|header| header.get("packet_type")).and_then(Data::as_str);
@@ -354,17 +355,17 @@ impl Facts {
         if let Some(ack) = &mut frames.ack {
             ack.mend(self.stack(), self.waits.credit.delay_exponent);
         }
-        self.late.read(now, number_of_data(data).is_some());
+        self.late.read(now, number.is_some());
         self.back.took(self.flight.least);
         match self.stack() {
-            Stack::Quiche => self.back.arrived_of_rest(now, size_of(data), number_of_data(data).is_none()),
-            _ => self.back.arrived(now, size_of(data)),
+            Stack::Quiche => self.back.arrived_of_rest(now, size, number.is_none()),
+            _ => self.back.arrived(now, size),
         }
         self.received.add(now, &frames);
         self.arrivals.add(now, &frames);
-        if let Some(number) = number_of_data(data) {
+        if let Some(number) = number {
             self.course.packets[1] += 1;
-            keep(&mut self.arrivals.times, number, now, size_of(data));
+            keep(&mut self.arrivals.times, number, now, size);
             self.waits.received(number);
             self.acked(now, &frames);
         }

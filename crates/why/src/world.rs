@@ -79,7 +79,7 @@ impl Path {
 }
 
 /// A run acknowledges every second packet.
-pub(crate) const EVERY: f64 = 2.0;
+pub const EVERY: f64 = 2.0;
 
 /// How late the sender's host is.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

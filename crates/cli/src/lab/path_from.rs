@@ -7,7 +7,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use clap::Args;
 use thalweg_units::{Duration, DurationExt as _, exact_duration};
-use thalweg_why::world::{Path, Span};
+use thalweg_why::world::{EVERY, Path, Span};
 use thalweg_why::{Answer, Log};
 
 use crate::failure::{Context, Failure, Result};
@@ -82,7 +82,7 @@ fn scenario(answer: &Answer, log: &FilePath) -> String {
             mbps(high)
         );
     }
-    if path.per_ack > 2.0 {
+    if path.per_ack > EVERY {
         let _ = writeln!(
             out,
             "# An acknowledgment stood for {:.1} packets. A receiver of the lab sends more, and needs more of the way back.",

@@ -48,7 +48,7 @@ pub(super) fn losses(facts: &Facts, primary: Option<Cause>) -> Result<(), &'stat
     let Some(came) = facts.other_end.as_ref().and_then(|end| end.came) else {
         return Err(
             "it has no frames: it does not tell packets that were lost from packets that came late, and that cost \
-                    most; give the receiver's log as well, if it has frames",
+             most; give the receiver's log as well, if it has frames",
         );
     };
     if were_lost(facts.flight.losses.lost.len() as u64, facts.course.packets[0], came) {

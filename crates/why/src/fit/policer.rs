@@ -119,9 +119,7 @@ fn rate(points: &[Point]) -> Option<(f64, bool)> {
     if total < 2.0 {
         return None;
     }
-    let around = |rate: f64| -> f64 {
-        slopes.iter().filter(|(slope, _)| (slope / rate - 1.0).abs() <= tolerance).map(|(_, weight)| weight).sum()
-    };
+    let around = |rate: f64| slopes.weight_of(|slope| (slope / rate - 1.0).abs() <= tolerance);
     let best = slopes.iter().map(|(rate, _)| (rate, around(rate))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     // Between losses a policer never lets through more, and less only while its bucket is full. What a queue drops
     // before the bucket is empty for the first time is not the policer's.

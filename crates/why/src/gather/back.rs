@@ -67,9 +67,8 @@ impl Pace {
         let most = |values: &mut dyn Iterator<Item = f64>| {
             let mut values: Vec<f64> = values.collect();
             values.sort_by(f64::total_cmp);
-            let within = |from: usize| values.partition_point(|value| *value <= WIDTH * values[from]) - from;
-            let from = (0..values.len()).max_by_key(|from| within(*from))?;
-            Some((within(from), values[from + within(from) / 2]))
+            let usual = densest(&values, WIDTH, |value| *value)?;
+            Some((usual.len(), usual[usual.len() / 2]))
         };
         let (at_rate, rate) = most(&mut gaps.iter().map(|(bytes, apart)| bytes / apart))?;
         let (at_interval, _) = most(&mut gaps.iter().map(|(_, apart)| *apart))?;
@@ -83,9 +82,7 @@ impl Pace {
     fn blurred_rate(&self) -> Option<f64> {
         let mut gaps = self.gaps.kept().to_vec();
         gaps.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let end = |from: usize| gaps.partition_point(|(_, apart)| *apart <= BLURRED * gaps[from].1);
-        let from = (0..gaps.len()).max_by_key(|from| end(*from) - from)?;
-        let usual = &gaps[from..end(from)];
+        let usual = densest(&gaps, BLURRED, |(_, apart)| *apart)?;
         let count = usual.len() as f64;
         if usual.len() < MANY || count < MOSTLY * gaps.len() as f64 {
             return None;
@@ -99,6 +96,12 @@ impl Pace {
         let is_at_rate = GROWTH.contains(&(slope * bytes / apart)) && slope * slope >= SURE * SURE * error;
         is_at_rate.then_some(bytes / apart)
     }
+}
+
+/// Of a sorted list, the most whose values are within this ratio of each other.
+fn densest<T>(sorted: &[T], ratio: f64, value: impl Fn(&T) -> f64) -> Option<&[T]> {
+    let within = |from: usize| &sorted[from..sorted.partition_point(|one| value(one) <= ratio * value(&sorted[from]))];
+    (0..sorted.len()).map(within).max_by_key(|usual| usual.len())
 }
 
 impl Back {
@@ -153,19 +156,14 @@ impl Back {
     }
 
     fn weight(&self, is_counted: impl Fn(f64) -> bool) -> f64 {
-        self.small
-            .iter()
-            .chain(self.others.iter())
-            .filter(|(rate, _)| is_counted(*rate))
-            .map(|(_, weight)| weight)
-            .sum()
+        self.small.weight_of(&is_counted) + self.others.weight_of(&is_counted)
     }
 
     /// The rate at which packets of all sizes came behind each other: they do so on a link that is busy.
     fn common(&self) -> Option<f64> {
         let (rate, _) = self.small.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let is_near = |other: f64| (other / rate - 1.0).abs() <= NEAR;
-        let of_others: f64 = self.others.iter().filter(|(other, _)| is_near(*other)).map(|(_, weight)| weight).sum();
+        let of_others = self.others.weight_of(is_near);
         let are_others = of_others > 0.0 && of_others >= MOSTLY * self.others.total();
         (are_others && self.weight(is_near) > 0.2 * self.bytes as f64).then_some(rate)
     }

@@ -126,6 +126,16 @@ pub(crate) struct Losses {
     open: u64,
 }
 
+impl Losses {
+    /// What was declared lost and came was not.
+    fn came(&mut self, number: u64, sent: &Sent) {
+        if sent.is_lost {
+            self.spurious += 1;
+            self.lost.remove(&number);
+        }
+    }
+}
+
 /// Delivery rates, bytes per millisecond, weighted by bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
@@ -259,11 +269,8 @@ impl Flight {
             self.ahead.pop_front();
             if ack.ranges.iter().any(|(from, to)| (*from..=*to).contains(&number)) {
                 self.losses.seen += 1;
-                if sent.is_lost {
-                    // A timeout declared it lost, and nothing had overtaken it.
-                    self.losses.spurious += 1;
-                    self.losses.lost.remove(&number);
-                }
+                // A timeout may have declared it lost, though nothing had overtaken it.
+                self.losses.came(number, &sent);
                 self.deliver(now, &sent);
                 self.rates.answers.1 += 1;
                 each(number, sent.time);
@@ -314,10 +321,7 @@ impl Flight {
         if !sent.is_counted {
             self.deliver(now, &sent);
         }
-        if sent.is_lost {
-            self.losses.spurious += 1;
-            self.losses.lost.remove(&number);
-        }
+        self.losses.came(number, &sent);
         if sent.is_lost || !sent.is_counted {
             self.late(now, &sent, beside);
         }
